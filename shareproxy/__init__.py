@@ -1,0 +1,5 @@
+"""Share-group lag for every Kafka client."""
+
+from shareproxy.version import __version__
+
+__all__ = ["__version__"]

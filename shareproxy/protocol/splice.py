@@ -1,0 +1,277 @@
+"""Change the broker addresses in an answer without decoding it.
+
+In: a message class, a version and a body. Out: head + new addresses + tail. The way to the addresses comes from the
+plan and is compiled once per message and version; what follows the last address is never looked at.
+Must never: build objects for what it only steps over, or raise anything but `DecodeError` for damaged bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from functools import cache
+from typing import Final, NamedTuple, TypeAlias, cast
+
+from shareproxy.protocol import interpreter
+from shareproxy.protocol.errors import DecodeError, EncodeError
+from shareproxy.protocol.message import Response
+from shareproxy.protocol.plan import FIXED, MAX_ARRAY_COUNT, MAX_STRING_BYTES, MAX_TAG_COUNT, Step, StructPlan, plan_for
+from shareproxy.protocol.source import Source
+
+_I16: Final = struct.Struct(">h")
+_I32: Final = struct.Struct(">i")
+
+
+class Address(NamedTuple):
+    """Where a client is told to connect for a node."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+class Located(NamedTuple):
+    """An address and the bytes that hold its host and port: `data[start:stop]`."""
+
+    start: int
+    address: Address
+    stop: int
+
+
+Locator: TypeAlias = Callable[[bytes, int], list[Located]]
+Mapping: TypeAlias = Callable[[int, str, int], tuple[str, int] | None]
+
+
+def edit_addresses(message: type[Response], version: int, frame: bytes, offset: int, mapping: Mapping) -> bytes:
+    """Give the addresses in an answer to `mapping` and put its answers in their place.
+
+    Args:
+        message: class of the answer; one that holds addresses in this version.
+        version: API version of the body.
+        frame: header and body.
+        offset: where the body starts in `frame`.
+        mapping: (node_id, host, port) → new (host, port), or None to leave it. Addresses that stand for
+            "nobody" (node −1, host "", port −1) are left without asking.
+
+    Returns:
+        The new body, without the `offset` bytes before it.
+
+    Raises:
+        DecodeError: the bytes up to the last address are not such a message.
+        EncodeError: `mapping` gave a host or a port that cannot be written.
+    """
+    compact = version >= message.first_flexible_version
+    parts: list[bytes] = []
+    position = offset
+    for start, (node_id, host, port), stop in locate_addresses(message, version, frame, offset):
+        if node_id < 0 or not host or port < 0:
+            continue
+        new = mapping(node_id, host, port)
+        if new is not None:
+            parts += (frame[position:start], _address_bytes(*new, compact))
+            position = stop
+    parts.append(frame[position:])
+    return b"".join(parts)
+
+
+def locate_addresses(message: type[Response], version: int, frame: bytes, offset: int) -> list[Located]:
+    """Find the addresses in an answer.
+
+    Args: as for `edit_addresses`.
+
+    Raises:
+        DecodeError: the bytes up to the last address are not such a message.
+    """
+    try:
+        walk = _locator(message, version)
+    except ValueError as error:
+        raise DecodeError(str(error)) from None
+    try:
+        return walk(frame, offset)
+    except (IndexError, struct.error, ValueError):
+        # the interpreter stumbles over the same bytes and knows the field's name
+        interpreter.decode(plan_for(message, version), frame, offset)
+        raise DecodeError("damaged before the last address", (message.schema_name,)) from None
+
+
+@cache
+def _locator(message: type[Response], version: int) -> Locator:
+    plan = plan_for(message, version)
+    if not _holds_addresses(plan):
+        raise ValueError(f"{message.schema_name} version {version} holds no addresses")
+    source = Source()
+    source.names.update(
+        i16=_I16.unpack_from, i32=_I32.unpack_from, varint=_varint, skip_tags=_skip_tags,
+        Located=Located, Address=Address,
+    )  # fmt: skip
+    with source.block("def locate(data, p):"):
+        source.line("end = len(data)")
+        source.line("found = []")
+        _Walk(source).struct(plan, to_the_end=False)
+        with source.block("if p > end:"):
+            source.line("raise ValueError")
+        source.line("return found")
+    return cast("Locator", source.function("locate", f"addresses in {message.schema_name} version {version}"))
+
+
+def _address_steps(plan: StructPlan) -> tuple[Step, Step, Step] | None:
+    """Return node id, host and port if the struct has them in a row in this version."""
+    present = [step for step in plan.steps if step.present]
+    for node, host, port in zip(present, present[1:], present[2:], strict=False):
+        if (host.attribute, port.attribute) == ("host", "port") and node.attribute in ("node_id", "broker_id"):
+            return node, host, port
+    return None
+
+
+def _holds_addresses(plan: StructPlan) -> bool:
+    return _address_steps(plan) is not None or any(_leads_to_addresses(step) for step in plan.steps)
+
+
+def _leads_to_addresses(step: Step) -> bool:
+    return step.present and step.struct is not None and _holds_addresses(step.struct)
+
+
+class _Walk:
+    """Writes the lines that move `p` over fields."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    def struct(self, plan: StructPlan, *, to_the_end: bool = True) -> None:
+        """Step over a struct; not to the end: stop behind the last address."""
+        steps = [step for step in plan.steps if step.present]
+        address = _address_steps(plan)
+        if not to_the_end:
+            last = max(i for i, step in enumerate(steps) if _leads_to_addresses(step) or (address and step in address))
+            steps = steps[: last + 1]
+        fixed = 0
+        for step in steps:
+            if address is not None and step in address:
+                if step is address[0]:
+                    self._move(fixed)
+                    self.source.line("node_id, = i32(data, p)")
+                    fixed = 4
+                elif step is address[2]:
+                    self._move(fixed)
+                    fixed = 0
+                    self._address(*address[1:])
+                continue
+            if step.element in FIXED and not step.is_array:
+                fixed += struct.calcsize(">" + FIXED[step.element])
+                continue
+            self._move(fixed)
+            fixed = 0
+            self._field(step)
+        self._move(fixed)
+        if plan.flexible and to_the_end:
+            self.source.line("if data[p]: p = skip_tags(data, p, end)")
+            self.source.line("else: p += 1")
+
+    def _move(self, size: int) -> None:
+        if size:
+            self.source.line(f"p += {size}")
+
+    def _address(self, host: Step, port: Step) -> None:
+        line = self.source.line
+        line("start = p")
+        self._length("n", host, "h")
+        with self.source.block("if n < 0:"):
+            line("host = ''" if host.nullable else "raise ValueError")
+        with self.source.block("else:"):
+            line("host = data[p:p + n].decode()")
+            line("p += n")
+        line("port, = i32(data, p)")
+        line("p += 4")
+        line("found.append(Located(start, Address(node_id, host, port), p))")
+
+    def _field(self, step: Step) -> None:
+        if step.is_array:
+            self._array(step)
+        elif step.struct is not None:
+            self._nested(step, step.struct)
+        else:
+            self._text(step)
+
+    def _text(self, step: Step) -> None:
+        self._length("n", step, "h" if step.element == "string" else "i")
+        if step.nullable:
+            self.source.line("if n > 0: p += n")
+        else:
+            self.source.line("if n < 0: raise ValueError")
+            self.source.line("p += n")
+
+    def _length(self, name: str, step: Step, code: str) -> None:
+        """Set a variable to a length or count, −1 for null, and step over it."""
+        line = self.source.line
+        if step.compact:
+            line(f"{name} = data[p] - 1")
+            line("p += 1")
+            line(f"if {name} > 126: {name}, p = varint(data, p - 1); {name} -= 1")
+        else:
+            line(f"{name}, = {'i16' if code == 'h' else 'i32'}(data, p)")
+            line(f"p += {2 if code == 'h' else 4}")
+        if step.element == "string" and not step.is_array:
+            line(f"if {name} > {MAX_STRING_BYTES}: raise ValueError")
+
+    def _array(self, step: Step) -> None:
+        line, count = self.source.line, self.source.fresh("count")
+        self._length(count, step, "i")
+        if not step.nullable:
+            line(f"if {count} < 0: raise ValueError")
+        line(f"if {count} > end - p or {count} > {MAX_ARRAY_COUNT}: raise ValueError")
+        if step.element in FIXED:
+            line(f"if {count} > 0: p += {count} * {struct.calcsize('>' + FIXED[step.element])}")
+            return
+        with self.source.block(f"for _ in range({count}):"):
+            if step.struct is not None:
+                self.struct(step.struct)
+            else:
+                self._length("n", step, "h" if step.element == "string" else "i")
+                line("if n < 0: raise ValueError")
+                line("p += n")
+
+    def _nested(self, step: Step, plan: StructPlan) -> None:
+        if not step.nullable:
+            self.struct(plan)
+            return
+        self.source.line("p += 1")
+        with self.source.block("if data[p - 1] < 128:"):
+            self.struct(plan)
+
+
+def _varint(data: bytes, p: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 35, 7):
+        byte = data[p]
+        p += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > 0xFFFFFFFF:
+                break
+            return value, p
+    raise ValueError
+
+
+def _skip_tags(data: bytes, p: int, end: int) -> int:
+    count, p = _varint(data, p)
+    if count > end - p or count > MAX_TAG_COUNT:
+        raise ValueError
+    for _ in range(count):
+        _, p = _varint(data, p)
+        size, p = _varint(data, p)
+        p += size
+    return p
+
+
+def _address_bytes(host: str, port: int, compact: bool) -> bytes:
+    raw = host.encode()
+    size = len(raw)
+    if size > MAX_STRING_BYTES or not 0 <= port < 2**31:
+        raise EncodeError(f"{host[:80]!r}, port {port} is not an address that a message can hold")
+    if not compact:
+        length = _I16.pack(size)
+    elif size < 127:
+        length = bytes((size + 1,))
+    else:
+        length = interpreter.varint_bytes(size + 1)
+    return length + raw + _I32.pack(port)
