@@ -1,0 +1,1 @@
+"""What tests share: ways to bring a real Kafka into a wanted state."""
