@@ -6,9 +6,10 @@ Must never: raise anything but `DecodeError` and `EncodeError` for bad bytes and
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TypeVar, cast
 
-from shareproxy.protocol import interpreter
+from shareproxy.protocol.compiler import Decoder, Encoder, compile_decoder, compile_encoder
 from shareproxy.protocol.errors import DecodeError, EncodeError
 from shareproxy.protocol.message import Message
 from shareproxy.protocol.plan import plan_for
@@ -41,11 +42,11 @@ def decode_prefix(message: type[M], version: int, data: bytes, offset: int = 0) 
         DecodeError: the bytes do not start with such a message.
     """
     try:
-        plan = plan_for(message, version)
+        decoder = _decoder(message, version)
     except ValueError as error:
         raise DecodeError(str(error)) from None
-    value, position = interpreter.decode(plan, data, offset)
-    return cast(M, value), position
+    value, position = decoder(data, offset)
+    return cast("M", value), position
 
 
 def encode(message: Message, version: int) -> bytes:
@@ -55,7 +56,17 @@ def encode(message: Message, version: int) -> bytes:
         EncodeError: a value does not fit, or the version cannot carry it; names the field.
     """
     try:
-        plan = plan_for(type(message), version)
+        encoder = _encoder(type(message), version)
     except ValueError as error:
         raise EncodeError(str(error)) from None
-    return interpreter.encode(plan, message)
+    return encoder(message)
+
+
+@cache
+def _decoder(message: type[Message], version: int) -> Decoder:
+    return compile_decoder(plan_for(message, version), f"{message.schema_name} version {version}")
+
+
+@cache
+def _encoder(message: type[Message], version: int) -> Encoder:
+    return compile_encoder(plan_for(message, version), f"{message.schema_name} version {version}")

@@ -43,13 +43,28 @@ class CodecError(ProtocolError):
     """
 
     def __init__(self, problem: str, path: Iterable[str] = ()) -> None:
+        super().__init__(problem)
         self.problem, self.path = problem, tuple(path)
-        where = ".".join(self.path)
-        super().__init__(f"{where}: {problem}" if where else problem)
 
-    def within(self, name: str) -> CodecError:
-        """Return the same error seen from one level further up."""
-        return type(self)(self.problem, (name, *self.path))
+    def __str__(self) -> str:
+        where = ".".join(self.path)
+        return f"{where}: {self.problem}" if where else self.problem
+
+
+class inside:  # noqa: N801 - reads as a statement: `with inside(name):`
+    """Put a name in front of the path of every `CodecError` that leaves the block."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, CodecError):
+            error.path = (self._name, *error.path)
 
 
 class DecodeError(CodecError):

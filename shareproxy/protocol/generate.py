@@ -11,6 +11,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+from shareproxy.protocol.naming import class_name, snake_case
 from shareproxy.protocol.schema import ZERO_UUID, FieldSchema, MessageSchema
 from shareproxy.protocol.schema_files import load_schema, schema_names
 
@@ -37,20 +38,6 @@ from shareproxy.protocol.message import Message, ProtocolStruct, Request, Respon
 '''
 
 
-def snake_case(name: str) -> str:
-    """Turn `ThrottleTimeMs` into `throttle_time_ms`."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
-
-
-def class_name(message: str, struct: str) -> str:
-    """Return the Python class of a struct: its own name, led by the message's where that is missing.
-
-    Struct names are unique in their message only; those that start with the API's name are unique in all.
-    """
-    stem = re.sub(r"(Request|Response)$", "", message)
-    return struct if struct.startswith(stem) else message + struct
-
-
 def render() -> str:
     """Return the text of `messages.py`."""
     blocks = [_HEADING]
@@ -61,7 +48,7 @@ def render() -> str:
     )
     for schema in schemas:
         for struct, fields in schema.structs():
-            name = schema.name if struct == schema.name else class_name(schema.name, struct)
+            name = class_name(schema.name, struct)
             if seen.setdefault(name, schema.name) != schema.name:
                 raise ValueError(f"class {name} is needed by {seen[name]} and by {schema.name}")
             blocks.append(_render_class(schema, struct, name, fields))

@@ -7,7 +7,7 @@ name says `sized`. Must never: guess the header version: it follows from the bod
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from shareproxy.protocol.codec import decode, decode_prefix, encode
 from shareproxy.protocol.errors import DecodeError, ErrorCode
@@ -67,7 +67,7 @@ def sized(frame: bytes) -> bytes:
     return _SIZE.pack(len(frame)) + frame
 
 
-def encode_request(message: Request[Response], version: int, correlation_id: int, client_id: str | None) -> bytes:
+def encode_request(message: Request[Any], version: int, correlation_id: int, client_id: str | None) -> bytes:
     """Return the request frame without its size.
 
     Raises:

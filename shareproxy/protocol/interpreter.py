@@ -7,14 +7,12 @@ this one and asks it for the exact error when anything goes wrong. Must never: b
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from collections.abc import Collection, Iterable
+from typing import Any, cast
 
-from shareproxy.protocol.errors import DecodeError, EncodeError
+from shareproxy.protocol.errors import DecodeError, EncodeError, inside
 from shareproxy.protocol.message import ProtocolStruct, UnknownTags
 from shareproxy.protocol.plan import FIXED, MAX_ARRAY_COUNT, MAX_STRING_BYTES, MAX_TAG_COUNT, Step, StructPlan
-
-T = TypeVar("T")
 
 
 def decode(plan: StructPlan, data: bytes, offset: int = 0) -> tuple[ProtocolStruct, int]:
@@ -85,7 +83,8 @@ class Reader:
         """Return the next struct."""
         values: dict[str, object] = {}
         for step in plan.steps:
-            values[step.attribute] = within(step, lambda s=step: self.value(s)) if step.present else step.make_default()
+            with inside(step.name):
+                values[step.attribute] = self.value(step) if step.present else step.make_default()
         if plan.flexible:
             values["unknown_tags"] = self.tags(plan, values)
         return plan.struct_class(**values)
@@ -109,9 +108,10 @@ class Reader:
                 unknown.append((tag, self.take(size)))
                 continue
             step, inner = known[tag], Reader(self.data, self.position, self.position + size)
-            values[step.attribute] = within(step, lambda s=step, i=inner: i.tagged_value(s))
-            if inner.left:
-                raise DecodeError(f"{inner.left} bytes too many", (step.name,))
+            with inside(step.name):
+                values[step.attribute] = inner.tagged_value(step)
+                if inner.left:
+                    raise DecodeError(f"{inner.left} bytes too many")
             self.position = inner.end
         return tuple(unknown)
 
@@ -138,13 +138,16 @@ class Reader:
         """Return the elements of an array, or null."""
         count = self.varint() - 1 if step.compact else self.fixed("i")
         if count < 0:
-            return null(step.nullable)
+            check_null(step.nullable)
+            return None
         if count > min(self.left, MAX_ARRAY_COUNT):
             raise DecodeError(f"{count} elements cannot be in {self.left} bytes (limit {MAX_ARRAY_COUNT})")
-        plan = step.struct
-        if plan is not None:
-            return [numbered(index, lambda p=plan: self.struct(p)) for index in range(count)]
-        return [numbered(index, lambda: self.primitive(step, False)) for index in range(count)]
+        elements: list[object] = []
+        for index in range(count):
+            with inside(f"[{index}]"):
+                plan = step.struct
+                elements.append(self.primitive(step, False) if plan is None else self.struct(plan))
+        return elements
 
     def primitive(self, step: Step, nullable: bool) -> object:
         """Return a scalar, a text or bytes."""
@@ -155,7 +158,8 @@ class Reader:
         else:
             size = self.fixed("h" if step.element == "string" else "i")
         if size < 0:
-            return null(nullable)
+            check_null(nullable)
+            return None
         if step.element != "string":
             return self.take(size)
         if size > MAX_STRING_BYTES:
@@ -167,33 +171,39 @@ class Reader:
 
 
 def _write_struct(plan: StructPlan, value: ProtocolStruct, out: bytearray) -> None:
-    if not isinstance(value, plan.struct_class):
+    # what has the right attributes will do: to check every class would cost the compiled code too much
+    if not all(hasattr(value, name) for name in plan.struct_class.__struct_fields__):
         raise EncodeError(f"expected {plan.struct_class.__name__}, found {type(value).__name__}")
     tagged: dict[int, bytes] = {}
     for step in plan.steps:
         item = getattr(value, step.attribute)
-        if step.present:
-            within(step, lambda s=step, i=item: _write_value(s, i, out))
-        elif step.is_default(item):
-            pass
-        elif step.tag is not None:
-            part = bytearray()
-            within(step, lambda s=step, i=item, p=part: _write_tagged_value(s, i, p))
-            tagged[step.tag] = bytes(part)
-        elif not step.ignorable:
-            raise EncodeError("has a value that this version cannot carry", (step.name,))
-    if plan.flexible:
-        _write_tags(plan, value.unknown_tags, tagged, out)  # type: ignore[attr-defined]
-    elif value.unknown_tags:  # type: ignore[attr-defined]
-        raise EncodeError("this version cannot carry tagged fields", ("unknown_tags",))
+        with inside(step.name):
+            if step.present:
+                _write_value(step, item, out)
+            elif step.is_default(item):
+                pass
+            elif step.tag is not None:
+                part = bytearray()
+                _write_tagged_value(step, item, part)
+                tagged[step.tag] = bytes(part)
+            elif not step.ignorable:
+                raise EncodeError("has a value that this version cannot carry")
+    with inside("unknown_tags"):
+        unknown: UnknownTags = value.unknown_tags  # type: ignore[attr-defined]
+        if plan.flexible:
+            _write_tags(plan, unknown, tagged, out)
+        elif unknown:
+            raise EncodeError("this version cannot carry tagged fields")
 
 
-def _write_tags(plan: StructPlan, unknown: UnknownTags, tagged: dict[int, bytes], out: bytearray) -> None:
+def _write_tags(
+    plan: StructPlan, unknown: Iterable[tuple[object, object]], tagged: dict[int, bytes], out: bytearray
+) -> None:
     for tag, raw in unknown:
         if not isinstance(tag, int) or not 0 <= tag < 2**32 or not isinstance(raw, bytes):
-            raise EncodeError(f"{(tag, raw)!r} is not a tag and its bytes", ("unknown_tags",))
+            raise EncodeError(f"{(tag, raw)!r} is not a tag and its bytes")
         if tag in tagged or tag in plan.tagged or tag in plan.closed_tags:
-            raise EncodeError(f"tag {tag} is a defined one, or stands twice", ("unknown_tags",))
+            raise EncodeError(f"tag {tag} is a defined one, or stands twice")
         tagged[tag] = raw
     _write_varint(len(tagged), out)
     for tag in sorted(tagged):
@@ -206,7 +216,7 @@ def _write_tagged_value(step: Step, value: object, out: bytearray) -> None:
     if step.struct is not None and not step.is_array and step.nullable:
         out.append(0 if value is None else 1)
         if value is not None:
-            _write_struct(step.struct, cast(ProtocolStruct, value), out)
+            _write_struct(step.struct, cast("ProtocolStruct", value), out)
     else:
         _write_value(step, value, out)
 
@@ -219,7 +229,7 @@ def _write_value(step: Step, value: object, out: bytearray) -> None:
             out += b"\xff" if value is None else b"\x01"
             if value is None:
                 return
-        _write_struct(step.struct, cast(ProtocolStruct, value), out)
+        _write_struct(step.struct, cast("ProtocolStruct", value), out)
     else:
         _write_primitive(step, value, step.nullable, out)
 
@@ -228,24 +238,24 @@ def _write_array(step: Step, value: object, out: bytearray) -> None:
     if value is None:
         _write_length(step.compact, "i", _null_length(step.nullable), out)
         return
-    if not isinstance(value, list | tuple):
+    if not isinstance(value, list | tuple) and (step.element not in FIXED or not isinstance(value, Collection)):
         raise EncodeError(f"expected a list, found {type(value).__name__}")
     if len(value) > MAX_ARRAY_COUNT:
         raise EncodeError(f"{len(value)} elements are over the limit of {MAX_ARRAY_COUNT}")
     _write_length(step.compact, "i", len(value), out)
     for index, element in enumerate(value):
-        if step.struct is not None:
-            plan = step.struct
-            numbered(index, lambda p=plan, e=element: _write_struct(p, e, out))
-        else:
-            numbered(index, lambda e=element: _write_primitive(step, e, False, out))
+        with inside(f"[{index}]"):
+            if step.struct is not None:
+                _write_struct(step.struct, element, out)
+            else:
+                _write_primitive(step, element, False, out)
 
 
 def _write_primitive(step: Step, value: object, nullable: bool, out: bytearray) -> None:
     code = FIXED.get(step.element)
     if code is not None:
         # struct pads and cuts byte strings without a word
-        if code == "16s" and (not isinstance(value, bytes) or len(value) != 16):
+        if code == "16s" and (not isinstance(value, bytes | bytearray) or len(value) != 16):
             raise EncodeError(f"{value!r} is not a uuid of 16 bytes")
         try:
             out += struct.pack(">" + code, value)
@@ -293,30 +303,7 @@ def _write_varint(value: int, out: bytearray) -> None:
     out.append(value)
 
 
-def varint_bytes(value: int) -> bytes:
-    """Return an unsigned varint."""
-    out = bytearray()
-    _write_varint(value, out)
-    return bytes(out)
-
-
-def null(nullable: bool) -> None:
-    """Accept null, or refuse it."""
+def check_null(nullable: bool) -> None:
+    """Refuse null where the version does not allow it."""
     if not nullable:
         raise DecodeError("is null, which this version does not allow")
-
-
-def within(step: Step, action: Callable[[], T]) -> T:
-    """Run an action; an error from it gets the field's name in front."""
-    try:
-        return action()
-    except (DecodeError, EncodeError) as error:
-        raise error.within(step.name) from None
-
-
-def numbered(index: int, action: Callable[[], T]) -> T:
-    """Run an action; an error from it gets the element's index in front."""
-    try:
-        return action()
-    except (DecodeError, EncodeError) as error:
-        raise error.within(f"[{index}]") from None

@@ -9,7 +9,7 @@ import json
 import re
 from typing import Final, TypeAlias, cast
 
-JsonValue: TypeAlias = "None | bool | int | float | str | list[JsonValue] | dict[str, JsonValue]"
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 
 _STRING_OR_COMMENT: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
@@ -26,7 +26,7 @@ def parse_json_with_comments(text: str) -> JsonValue:
     """
     plain = _STRING_OR_COMMENT.sub(_blank_comment, text)
     try:
-        return cast(JsonValue, json.loads(plain, object_pairs_hook=_object, parse_constant=_refuse))
+        return cast("JsonValue", json.loads(plain, object_pairs_hook=_object, parse_constant=_refuse))
     except json.JSONDecodeError as error:
         near = plain.splitlines()[error.lineno - 1].strip() if plain.strip() else ""
         raise JsonTextError(

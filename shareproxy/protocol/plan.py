@@ -11,8 +11,8 @@ from functools import cache
 from typing import Final
 
 from shareproxy.protocol import messages
-from shareproxy.protocol.generate import class_name, snake_case
 from shareproxy.protocol.message import Message, ProtocolStruct
+from shareproxy.protocol.naming import class_name, snake_case
 from shareproxy.protocol.schema import FieldSchema, MessageSchema
 from shareproxy.protocol.schema_files import load_schema
 from shareproxy.protocol.versions import VersionRange
@@ -71,7 +71,9 @@ class Step:
         """Tell whether a value equals the schema default, so that it need not be written."""
         if self.default_null or value is None:
             return self.default_null and value is None
-        if self.is_array or self.struct is not None:
+        if self.is_array:
+            return not value
+        if self.struct is not None:
             return value == self.make_default()
         return value == self.default
 
@@ -135,8 +137,7 @@ def plan_schema(
         if classes is not None:
             struct_class = classes[struct]
         else:
-            name = schema.name if struct == schema.name else class_name(schema.name, struct)
-            struct_class = getattr(messages, name)
+            struct_class = getattr(messages, class_name(schema.name, struct))
         closed = frozenset(f.tag for f in fields if f.tag is not None and version not in f.tagged_versions & f.versions)
         return StructPlan(struct_class, steps, flexible, closed)
 

@@ -12,10 +12,12 @@ from typing import Any
 
 
 class Source:
-    """Lines of one function and the objects they name."""
+    """Lines of one function, of those it calls, and the objects they name."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self._finished: list[str] = []
+        self._shared: dict[str, str] = {}
         self.names: dict[str, object] = {}
         self._depth = 0
         self._counter = 0
@@ -32,6 +34,15 @@ class Source:
         yield
         self._depth -= 1
 
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Write another function; it will stand before the one being written."""
+        lines, depth = self.lines, self._depth
+        self.lines, self._depth = [], 0
+        yield
+        self._finished += self.lines
+        self.lines, self._depth = lines, depth
+
     def fresh(self, stem: str) -> str:
         """Return a variable name that is not used yet."""
         self._counter += 1
@@ -46,6 +57,12 @@ class Source:
         self.names[name] = value
         return name
 
+    def shared(self, key: str, stem: str, value: object) -> str:
+        """Return a name for an object that is as good as an earlier one with the same key."""
+        if key not in self._shared:
+            self._shared[key] = self.name(stem, value)
+        return self._shared[key]
+
     def function(self, name: str, title: str) -> Callable[..., Any]:
         """Compile the lines.
 
@@ -53,7 +70,7 @@ class Source:
             name: the function that they define.
             title: stands for the file's name in tracebacks.
         """
-        text = "\n".join(self.lines) + "\n"
+        text = "\n".join(self._finished + self.lines) + "\n"
         file = f"<{title}>"
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
         scope: dict[str, Any] = dict(self.names)

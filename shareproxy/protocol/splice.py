@@ -12,10 +12,10 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final, NamedTuple, TypeAlias, cast
 
-from shareproxy.protocol import interpreter
+from shareproxy.protocol import interpreter, primitives
 from shareproxy.protocol.errors import DecodeError, EncodeError
 from shareproxy.protocol.message import Response
-from shareproxy.protocol.plan import FIXED, MAX_ARRAY_COUNT, MAX_STRING_BYTES, MAX_TAG_COUNT, Step, StructPlan, plan_for
+from shareproxy.protocol.plan import FIXED, MAX_ARRAY_COUNT, MAX_STRING_BYTES, Step, StructPlan, plan_for
 from shareproxy.protocol.source import Source
 
 _I16: Final = struct.Struct(">h")
@@ -101,7 +101,7 @@ def _locator(message: type[Response], version: int) -> Locator:
         raise ValueError(f"{message.schema_name} version {version} holds no addresses")
     source = Source()
     source.names.update(
-        i16=_I16.unpack_from, i32=_I32.unpack_from, varint=_varint, skip_tags=_skip_tags,
+        i16=_I16.unpack_from, i32=_I32.unpack_from, varint=primitives.read_varint, skip_tags=primitives.skip_tags,
         Located=Located, Address=Address,
     )  # fmt: skip
     with source.block("def locate(data, p):"):
@@ -164,7 +164,7 @@ class _Walk:
             self._field(step)
         self._move(fixed)
         if plan.flexible and to_the_end:
-            self.source.line("if data[p]: p = skip_tags(data, p, end)")
+            self.source.line("if data[p]: p = skip_tags(data, p)")
             self.source.line("else: p += 1")
 
     def _move(self, size: int) -> None:
@@ -239,39 +239,10 @@ class _Walk:
             self.struct(plan)
 
 
-def _varint(data: bytes, p: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 35, 7):
-        byte = data[p]
-        p += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if value > 0xFFFFFFFF:
-                break
-            return value, p
-    raise ValueError
-
-
-def _skip_tags(data: bytes, p: int, end: int) -> int:
-    count, p = _varint(data, p)
-    if count > end - p or count > MAX_TAG_COUNT:
-        raise ValueError
-    for _ in range(count):
-        _, p = _varint(data, p)
-        size, p = _varint(data, p)
-        p += size
-    return p
-
-
 def _address_bytes(host: str, port: int, compact: bool) -> bytes:
     raw = host.encode()
     size = len(raw)
     if size > MAX_STRING_BYTES or not 0 <= port < 2**31:
         raise EncodeError(f"{host[:80]!r}, port {port} is not an address that a message can hold")
-    if not compact:
-        length = _I16.pack(size)
-    elif size < 127:
-        length = bytes((size + 1,))
-    else:
-        length = interpreter.varint_bytes(size + 1)
+    length = primitives.varint(size + 1) if compact else _I16.pack(size)
     return length + raw + _I32.pack(port)
