@@ -1,0 +1,1 @@
+"""The way to the brokers: connections, security, metadata, coordinators, retries."""

@@ -1,0 +1,61 @@
+"""Read and write `host:port`: the one parser for addresses everywhere.
+
+In: text of flags, files and environment. Out: addresses. Must never: resolve a name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+_BRACKETS: Final = re.compile(r"\[([^\[\]]*)\](?::(.*))?")
+_HOST: Final = re.compile(r"[^\s/:@\[\],]+")
+
+
+class Address(NamedTuple):
+    """A host, without brackets, and a port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_address(text: str) -> Address:
+    """Read one `host:port`, with brackets around an IPv6 host.
+
+    Raises:
+        ValueError: says what is missing.
+    """
+    text = text.strip()
+    if "://" in text:
+        raise ValueError(f"{text!r} looks like a URL; write HOST:PORT only")
+    if text.startswith("["):
+        match = _BRACKETS.fullmatch(text)
+        if match is None or ":" not in match[1]:
+            raise ValueError(f"{text!r} is not an address; write an IPv6 one as [::1]:9092")
+        host, port = match[1], match[2]
+    else:
+        host, _, port = text.rpartition(":") if ":" in text else (text, "", None)
+        if ":" in host:
+            raise ValueError(f"{text!r} is ambiguous; write an IPv6 host in brackets: [::1]:9092")
+        if not _HOST.fullmatch(host):
+            raise ValueError(f"{text!r} has no usable host; write HOST:PORT")
+    if port is None or port == "":
+        raise ValueError(f"{text!r} has no port; write {text.rstrip(':')}:9092")
+    if not (port.isascii() and port.isdecimal() and 0 <= int(port) < 65_536):
+        raise ValueError(f"{text!r}: port {port!r} is not a number from 0 to 65535")
+    return Address(host, int(port))
+
+
+def parse_addresses(text: str) -> tuple[Address, ...]:
+    """Read `host:port[,host:port…]`; an address given twice counts once.
+
+    Raises:
+        ValueError: says which address is wrong and how to write it.
+    """
+    parts = [part for part in text.split(",") if part.strip()]
+    if not parts:
+        raise ValueError("no address is given; write HOST:PORT[,HOST:PORT…]")
+    return tuple(dict.fromkeys(parse_address(part) for part in parts))

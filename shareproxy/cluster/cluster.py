@@ -1,0 +1,266 @@
+"""Know the cluster: its nodes, topics and coordinators, and the way to each broker.
+
+In: questions with deadlines. Out: answers, from memory where the caller allows it. Must never: create a topic, or ask
+the same question twice at the same time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from shareproxy.cluster.addresses import Address
+from shareproxy.cluster.broker_calls import BrokerCalls
+from shareproxy.cluster.coordinator_search import CoordinatorSearch
+from shareproxy.cluster.coordinators import CoordinatorFailure, FailureReason
+from shareproxy.cluster.errors import BrokerError, ClusterError, ConnectionClosed, Unreachable
+from shareproxy.cluster.metadata import (
+    ClusterMetadata,
+    Node,
+    PartitionMetadata,
+    TopicMetadata,
+    metadata_request,
+    read_metadata,
+)
+from shareproxy.cluster.pool import CONTROL, DATA
+from shareproxy.cluster.retries import Backoff
+from shareproxy.cluster.security import PLAINTEXT, Security
+from shareproxy.cluster.shared_calls import SharedCalls
+from shareproxy.cluster.versions import ApiVersionTable
+from shareproxy.protocol.errors import ErrorCode
+from shareproxy.protocol.ids import GroupId, NodeId, TopicId
+from shareproxy.protocol.message import Request, Response
+
+__all__ = [
+    "CONTROL",
+    "DATA",
+    "Cluster",
+    "ClusterMetadata",
+    "CoordinatorFailure",
+    "FailureReason",
+    "Node",
+    "PartitionMetadata",
+    "TopicMetadata",
+]
+
+Q = TypeVar("Q", bound=Response)
+
+# version 4 is the first that can say "do not create this topic"
+METADATA_MIN_VERSION: Final = 4
+# answers kept for callers that accept an older one; each is for another set of topics
+METADATA_ANSWERS: Final = 64
+
+
+class Cluster:
+    """An asyncio client of one Kafka cluster; use it as a context manager, or close it.
+
+    Every deadline is absolute, in the event loop's time (`asyncio.get_running_loop().time() + seconds`).
+
+    Args:
+        bootstrap_servers: brokers to ask first; names are resolved at every connect.
+        security: of all connections.
+        client_id: our name in the brokers' logs and quotas.
+        connect_timeout: seconds for one attempt to connect, login included.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: Sequence[Address],
+        security: Security = PLAINTEXT,
+        *,
+        client_id: str = "shareproxy",
+        connect_timeout: float = 5.0,
+    ) -> None:
+        if not bootstrap_servers:
+            raise ValueError("no bootstrap server is given")
+        self.security = security
+        self._brokers = BrokerCalls(bootstrap_servers, security, client_id, connect_timeout)
+        self._search = CoordinatorSearch(self, self._brokers)
+        self._metadata: dict[frozenset[str] | None, tuple[float, ClusterMetadata]] = {}
+        self._metadata_calls: SharedCalls[frozenset[str] | None, ClusterMetadata] = SharedCalls()
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End what is under way and close all connections."""
+        self._closed = True
+        await asyncio.gather(self._metadata_calls.stop(), self._search.stop())
+        await self._brokers.close()
+
+    async def metadata(
+        self, topics: Collection[str] | None = (), *, deadline: float, max_age: float = 0.0
+    ) -> ClusterMetadata:
+        """Return nodes and topics; asks one broker after the other until one answers.
+
+        Args:
+            topics: names, empty for the nodes only, None for all topics.
+            deadline: in the event loop's time.
+            max_age: seconds that an earlier answer may be old.
+
+        Raises:
+            ClusterError: nobody answered before the deadline, or the brokers refuse us.
+        """
+        self._check_open()
+        key = None if topics is None else frozenset(topics)
+        kept = self._metadata.get(key)
+        if kept is not None and asyncio.get_running_loop().time() - kept[0] <= max_age:
+            return kept[1]
+
+        async def ask(until: float) -> ClusterMetadata:
+            return await self._read_metadata(key, until)
+
+        return await self._metadata_calls.run(key, ask, deadline, "Metadata")
+
+    async def request(
+        self,
+        node_id: NodeId | None,
+        message: Request[Q],
+        *,
+        deadline: float,
+        max_version: int | None = None,
+        min_version: int | None = None,
+        purpose: str = DATA,
+    ) -> Q:
+        """Ask one node once.
+
+        An idle connection that turns out to be closed is replaced, and a question that changes nothing asked again.
+
+        Args:
+            node_id: the node, None for any that can be reached.
+            message: sent in the highest version both sides know.
+            deadline: in the event loop's time.
+            max_version: use no newer version.
+            min_version: use no older version.
+            purpose: requests of different purposes never wait for each other.
+
+        Raises:
+            Unreachable: the node is not there, or does not answer in time.
+            ConnectionClosed: the connection ended before the answer came.
+            UnsupportedApi: no version fits.
+        """
+        address = await self._reachable(node_id, purpose, deadline)
+        return await self._brokers.send(
+            address,
+            lambda _: message,
+            deadline,
+            purpose=purpose,
+            max_version=max_version,
+            min_version=min_version,
+        )
+
+    async def ask_any(self, message: Request[Q], *, deadline: float, min_version: int | None = None) -> Q:
+        """Ask one broker after the other until one answers; for questions that every broker can answer at once.
+
+        Raises:
+            ClusterError: nobody answered before the deadline, or the brokers refuse us.
+        """
+        self._check_open()
+        return await self._brokers.ask_any(lambda _: message, deadline, min_version=min_version)
+
+    async def versions(self, node_id: NodeId | None, *, deadline: float) -> ApiVersionTable:
+        """Return what a node offers, None for any; from the connection, so usually without asking.
+
+        Raises:
+            ClusterError: the node cannot be reached.
+        """
+        address = await self._reachable(node_id, DATA, deadline)
+        connection, _ = await self._brokers.connection(address, DATA, deadline)
+        return connection.versions
+
+    async def group_coordinator(self, group: GroupId, *, deadline: float) -> NodeId:
+        """Return the group's coordinator; remembered until forgotten.
+
+        Raises:
+            InternalTopicMissing: the cluster has never had a group; nothing is created to find out.
+            NotAuthorized: we may not DESCRIBE the group.
+            ClusterError: nobody knew before the deadline.
+        """
+        self._check_open()
+        return await self._search.group_coordinator(group, deadline)
+
+    async def share_coordinators(
+        self, group: GroupId, partitions: Collection[tuple[TopicId, int]], *, deadline: float
+    ) -> Mapping[tuple[TopicId, int], NodeId | CoordinatorFailure]:
+        """Return the share coordinator of each share partition, or why there is none.
+
+        Args:
+            group: share group.
+            partitions: topic ids and partitions.
+            deadline: in the event loop's time.
+
+        Raises:
+            ClusterError: no broker could be asked.
+        """
+        self._check_open()
+        return await self._search.share_coordinators(group, partitions, deadline)
+
+    def forget_group_coordinator(self, group: GroupId) -> None:
+        """Find the coordinator anew next time: it said it is not."""
+        self._search.forget_group(group)
+
+    def forget_share_coordinators(self) -> None:
+        """Find all share coordinators anew next time."""
+        self._search.forget_share()
+
+    def forget_metadata(self) -> None:
+        """Ask for metadata anew next time, whatever age the caller accepts."""
+        self._metadata.clear()
+
+    async def _reachable(self, node_id: NodeId | None, purpose: str, deadline: float) -> Address | None:
+        """Return the address of a node after connecting to it, where it has moved to if it has."""
+        self._check_open()
+        if node_id is None:
+            return None
+        node = self._brokers.nodes.get(node_id) or await self._find_node(node_id, deadline)
+        try:
+            await self._brokers.connection(node.address, purpose, deadline)
+        except (Unreachable, ConnectionClosed) as error:
+            if asyncio.get_running_loop().time() >= deadline:
+                raise Unreachable(f"node {node_id} at {error}") from error
+            moved = await self._find_node(node_id, deadline)
+            if moved.address == node.address:
+                raise Unreachable(f"node {node_id} at {error}") from error
+            await self._brokers.connection(moved.address, purpose, deadline)
+            node = moved
+        return node.address
+
+    async def _find_node(self, node_id: NodeId, deadline: float) -> Node:
+        nodes = (await self.metadata((), deadline=deadline)).nodes
+        if node_id not in nodes:
+            known = ", ".join(str(number) for number in sorted(nodes))
+            raise Unreachable(f"node {node_id} is not in the cluster now; its nodes are {known}")
+        return nodes[node_id]
+
+    async def _read_metadata(self, key: frozenset[str] | None, deadline: float) -> ClusterMetadata:
+        backoff = Backoff()
+        request = metadata_request(None if key is None else sorted(key))
+        while True:
+            answer = await self._brokers.ask_any(lambda _: request, deadline, min_version=METADATA_MIN_VERSION)
+            if answer.error_code == ErrorCode.NONE and answer.brokers:
+                break
+            # a broker that has just started knows nobody; one that left the cluster says so (KIP-1102)
+            if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+                self._brokers.forget_nodes()
+            elif answer.error_code:
+                raise BrokerError(answer.error_code, None, "the broker refused Metadata")
+            if not await backoff.pause(deadline):
+                raise Unreachable("the broker that answered does not know the cluster's nodes yet")
+        metadata = read_metadata(answer)
+        self._brokers.learn(metadata.nodes)
+        while len(self._metadata) >= METADATA_ANSWERS:
+            del self._metadata[next(iter(self._metadata))]
+        self._metadata[key] = (asyncio.get_running_loop().time(), metadata)
+        return metadata
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClusterError("the client is closed")

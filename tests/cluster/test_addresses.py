@@ -1,0 +1,59 @@
+"""Addresses: one parser, and messages that say how to write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from shareproxy.cluster.addresses import Address, parse_address, parse_addresses
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("h:9092", [Address("h", 9092)]),
+        (" a:1 , b:2 ", [Address("a", 1), Address("b", 2)]),
+        ("[::1]:9092", [Address("::1", 9092)]),
+        ("[fe80::1%eth0]:1", [Address("fe80::1%eth0", 1)]),
+        ("a:1,a:1", [Address("a", 1)]),
+        ("a:1,", [Address("a", 1)]),
+        ("127.0.0.1:0", [Address("127.0.0.1", 0)]),
+        ("a:65535", [Address("a", 65535)]),
+    ],
+)
+def test_addresses_are_read(text: str, expected: list[Address]) -> None:
+    """Hosts, ports and brackets are taken apart, blanks and repetitions dropped."""
+    assert parse_addresses(text) == tuple(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("", "HOST:PORT"),
+        (" ", "HOST:PORT"),
+        (",", "no address|empty"),
+        ("host", "host:9092"),
+        ("host:", "host:9092"),
+        (":9092", "no usable host"),
+        ("::1:9092", r"\[::1\]:9092"),
+        ("[::1]", r"\[::1\]:9092"),
+        ("[::1", "IPv6"),
+        ("[host]:1", "IPv6"),
+        ("[::1]9092", "IPv6"),
+        ("h:x", "not a number"),
+        ("h:65536", "0 to 65535"),
+        ("h:-1", "not a number"),
+        ("h:９", "not a number"),
+        ("kafka://h:1", "URL"),
+        ("a b:1", "no usable host"),
+    ],
+)
+def test_a_wrong_address_says_how_to_write_it(text: str, advice: str) -> None:
+    """Each mistake has its own advice."""
+    with pytest.raises(ValueError, match=advice):
+        parse_addresses(text)
+
+
+@pytest.mark.parametrize("text", ["h:1", "127.0.0.1:9092", "[::1]:9092"])
+def test_text_and_address_are_inverse(text: str) -> None:
+    """An IPv6 host is written in brackets again."""
+    assert str(parse_address(text)) == text
