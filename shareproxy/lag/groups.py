@@ -1,0 +1,230 @@
+"""Ask group coordinators: which share groups there are, in which state, and what lag rows the brokers show.
+
+In: group ids. Out: states, rows of DescribeShareGroupOffsets, or the trouble for each group.
+Must never: show a group of another type as a share group, or let one bad group spoil the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from shareproxy.cluster.errors import ClusterError, InternalTopicMissing, Unreachable
+from shareproxy.lag.brokers import Brokers, Trouble, trouble_from_code, trouble_from_error
+from shareproxy.lag.model import Status
+from shareproxy.lag.rounds import ask_all
+from shareproxy.protocol.errors import ErrorCode
+from shareproxy.protocol.ids import GroupId, NodeId
+from shareproxy.protocol.messages import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsResponseTopic,
+    ListGroupsRequest,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponseDescribedGroup,
+)
+
+SHARE: Final = "share"
+WITH_TYPE: Final = 5
+GROUP_RESOURCE: Final = 32
+ISOLATION_LEVEL: Final = "share.isolation.level"
+
+
+class FoundGroup(msgspec.Struct, frozen=True):
+    """A share group and the broker that keeps it."""
+
+    group: GroupId
+    state: str | None
+    coordinator: NodeId
+
+
+class _GroupQuestion:
+    """Base of the questions that a group's coordinator answers."""
+
+    def __init__(self, brokers: Brokers) -> None:
+        self._brokers = brokers
+
+    async def route(
+        self, items: Sequence[GroupId], *, fresh: bool, deadline: float
+    ) -> Mapping[GroupId, NodeId | Trouble]:
+        """Return each group's coordinator."""
+        if fresh:
+            for group in items:
+                self._brokers.forget_group_coordinator(group)
+        async with asyncio.TaskGroup() as tasks:
+            running = {group: tasks.create_task(self._coordinator(group, deadline)) for group in items}
+        return {group: task.result() for group, task in running.items()}
+
+    async def _coordinator(self, group: GroupId, deadline: float) -> NodeId | Trouble:
+        try:
+            return await self._brokers.group_coordinator(group, deadline=deadline)
+        except InternalTopicMissing as error:
+            # no group of any type has ever been on this cluster
+            return Trouble(Status.ERROR, ErrorCode.GROUP_ID_NOT_FOUND, str(error))
+        except ClusterError as error:
+            return trouble_from_error(error)
+
+
+Topics = Sequence[DescribeShareGroupOffsetsResponseTopic]
+
+
+class Listing(msgspec.Struct, gc=False):
+    """The rows of one group; without `has_lag` its broker only knows start offsets (Kafka 4.1)."""
+
+    topics: Topics
+    has_lag: bool
+
+
+class Listings(_GroupQuestion):
+    """The `Question` that API 90 answers without topics: all initialized partitions of a group."""
+
+    async def ask(
+        self, node_id: NodeId, items: Sequence[GroupId], *, deadline: float
+    ) -> Mapping[GroupId, Listing | Trouble]:
+        """Ask one coordinator about its groups, side by side."""
+        offered = await self._brokers.versions(node_id, deadline=deadline)
+        version = offered.highest(DescribeShareGroupOffsetsRequest)
+        if version is None:
+            return dict.fromkeys(items, NO_SHARE_LAG)
+        async with asyncio.TaskGroup() as tasks:
+            running = {
+                group: tasks.create_task(self._list(node_id, group, deadline, has_lag=version > 0)) for group in items
+            }
+        return {group: task.result() for group, task in running.items()}
+
+    async def _list(self, node_id: NodeId, group: GroupId, deadline: float, *, has_lag: bool) -> Listing | Trouble:
+        # One group per request, although the API takes many: a broker that reads the state of two groups at a time
+        # is often told to try again by the share coordinator, and then waits for two seconds (seen on 4.2 and 4.4).
+        request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group, None)])
+        try:
+            response = await self._brokers.request(node_id, request, deadline=deadline)
+        except ClusterError as error:
+            return trouble_from_error(error)
+        for row in response.groups:
+            if row.group_id == group:
+                return (
+                    trouble_from_code(row.error_code, row.error_message)
+                    if row.error_code
+                    else Listing(row.topics, has_lag)
+                )
+        return LEFT_OUT
+
+
+class Descriptions(_GroupQuestion):
+    """The `Question` that API 77 answers: state and members of a group."""
+
+    async def ask(
+        self, node_id: NodeId, items: Sequence[GroupId], *, deadline: float
+    ) -> Mapping[GroupId, ShareGroupDescribeResponseDescribedGroup | Trouble]:
+        """Ask one coordinator about its groups."""
+        response = await self._brokers.request(node_id, ShareGroupDescribeRequest(list(items)), deadline=deadline)
+        found: dict[GroupId, ShareGroupDescribeResponseDescribedGroup | Trouble] = {}
+        for row in response.groups:
+            group = GroupId(row.group_id)
+            # the broker's own text tells an unknown group from one of another type
+            found[group] = _described_trouble(row.error_code, row.error_message) if row.error_code else row
+        for group in items:
+            found.setdefault(group, LEFT_OUT)
+        return found
+
+
+class _GroupLists:
+    """The `Question` that ListGroups answers, asked of every broker."""
+
+    def __init__(self, brokers: Brokers, *, only_share: bool) -> None:
+        self._brokers, self._only_share = brokers, only_share
+
+    async def route(
+        self, items: Sequence[NodeId], *, fresh: bool, deadline: float
+    ) -> Mapping[NodeId, NodeId | Trouble]:
+        return {node_id: node_id for node_id in items}
+
+    async def ask(
+        self, node_id: NodeId, items: Sequence[NodeId], *, deadline: float
+    ) -> Mapping[NodeId, list[tuple[GroupId, str, str | None]] | Trouble]:
+        offered = await self._brokers.versions(node_id, deadline=deadline)
+        version = offered.highest(ListGroupsRequest) or 0
+        wanted = [SHARE] if self._only_share and version >= WITH_TYPE else []
+        response = await self._brokers.request(node_id, ListGroupsRequest(types_filter=wanted), deadline=deadline)
+        if response.error_code:
+            return {node_id: trouble_from_code(response.error_code)}
+        return {
+            node_id: [
+                (GroupId(row.group_id), row.group_type or row.protocol_type, row.group_state or None)
+                for row in response.groups
+            ]
+        }
+
+
+async def find_share_groups(brokers: Brokers, *, deadline: float) -> tuple[list[FoundGroup], list[str]]:
+    """Ask every broker for its share groups.
+
+    Returns:
+        The groups by name, and a sentence for each broker that did not tell.
+
+    Raises:
+        Unreachable: no broker told.
+    """
+    metadata = await brokers.metadata((), deadline=deadline)
+    nodes = list(metadata.nodes)
+    groups: dict[GroupId, FoundGroup] = {}
+    problems: list[str] = []
+    answers = await ask_all(_GroupLists(brokers, only_share=True), nodes, deadline=deadline)
+    for node_id, answer in answers.items():
+        if isinstance(answer, Trouble):
+            problems.append(f"the groups of broker {node_id} are missing: {answer.message}")
+            continue
+        for group, kind, state in answer:
+            if kind.lower() == SHARE:
+                groups[group] = FoundGroup(group, state, node_id)
+    if problems and len(problems) == len(nodes):
+        raise Unreachable(problems[0])
+    return [groups[name] for name in sorted(groups)], problems
+
+
+async def group_type(brokers: Brokers, group: GroupId, *, deadline: float) -> str | None:
+    """Return the type of a group of any kind in small letters, `None` if its coordinator does not list it."""
+    try:
+        node_id = await brokers.group_coordinator(group, deadline=deadline)
+    except ClusterError:
+        return None
+    answers = await ask_all(_GroupLists(brokers, only_share=False), [node_id], deadline=deadline)
+    listed = answers[node_id]
+    if isinstance(listed, Trouble):
+        return None
+    return next((kind.lower() for name, kind, _ in listed if name == group), None)
+
+
+async def reads_uncommitted(brokers: Brokers, group: GroupId, *, deadline: float) -> bool:
+    """Return whether a group certainly reads uncommitted records; `False` if its configuration cannot be seen."""
+    resource = DescribeConfigsResource(GROUP_RESOURCE, group, [ISOLATION_LEVEL])
+    try:
+        response = await brokers.request(None, DescribeConfigsRequest([resource]), deadline=deadline)
+    except ClusterError:
+        return False
+    return any(
+        config.name == ISOLATION_LEVEL and config.value == "read_uncommitted"
+        for result in response.results
+        if not result.error_code
+        for config in result.configs
+    )
+
+
+def _described_trouble(code: int, text: str | None) -> Trouble:
+    if code == ErrorCode.GROUP_ID_NOT_FOUND:
+        return Trouble(Status.ERROR, code, text or "the group does not exist")
+    return trouble_from_code(code, text)
+
+
+NO_SHARE_LAG: Final = Trouble(
+    Status.UNSUPPORTED,
+    ErrorCode.UNSUPPORTED_VERSION,
+    "the brokers offer no DescribeShareGroupOffsets (API 90), so share-group lag cannot be known; Kafka 4.1 or newer "
+    "has it",
+)
+LEFT_OUT: Final = Trouble(Status.ERROR, None, "the broker's answer leaves this group out", again=True)
