@@ -1,0 +1,95 @@
+"""Hold what the request side and the answer side of one connection know of each other.
+
+In: request heads in the order they were sent on. Out: the same heads in the order their answers are due, and whose
+turn it is in a SASL exchange without headers. Must never: hold a payload.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum, auto
+from typing import Final
+
+from shareproxy.proxy.close import CloseReason
+
+RequestHead = tuple[int, int, int, int]
+"""Size, api_key, api_version, correlation_id, as they stand on the wire."""
+
+# Requests without an answer yet, at which the client is no longer read. Brokers work on one at a time, so more of
+# them in flight gain nothing; librdkafka's own limit is a million.
+MAX_IN_FLIGHT: Final = 1_000
+# Kafka's `sasl.server.max.receive.size`
+MAX_TOKEN_BYTES: Final = 524_288
+# Tokens a client sends per mechanism: the only way to know where an exchange without headers ends. GSSAPI varies.
+TOKEN_ROUNDS: Final = {"PLAIN": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2, "OAUTHBEARER": 1}
+
+
+class Phase(Enum):
+    """What the client may send next."""
+
+    REQUESTS = auto()
+    HANDSHAKE = auto()
+    CLIENT_TOKEN = auto()
+    BROKER_TOKEN = auto()
+
+
+class ClosingError(Exception):
+    """Leave the frame loops: the connection must close."""
+
+    def __init__(self, reason: CloseReason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason, self.detail = reason, detail
+
+
+class BrokerVersions:
+    """What one broker has said in ApiVersions; shared by the connections to it, as some clients ask on one only."""
+
+    __slots__ = ("lag_version",)
+
+    def __init__(self, lag_version: int | None = None) -> None:
+        self.lag_version = lag_version
+        """Its newest DescribeShareGroupOffsets; None: it has none, or has not said."""
+
+
+class Exchange:
+    """Requests that wait for their answers, and the phase of the connection.
+
+    Args:
+        versions: of the broker.
+        fills_lag: whether DescribeShareGroupOffsets v1 answers get their Lag here.
+    """
+
+    __slots__ = ("crowded", "fills_lag", "lag_asked", "outstanding", "phase", "rounds_left", "versions")
+
+    def __init__(self, versions: BrokerVersions, *, fills_lag: bool) -> None:
+        self.versions, self.fills_lag = versions, fills_lag
+        self.outstanding: deque[RequestHead] = deque()
+        self.lag_asked: deque[int] = deque()
+        """Versions in which the outstanding DescribeShareGroupOffsets v1 requests went to the broker."""
+        self.crowded = False
+        self.phase = Phase.REQUESTS
+        self.rounds_left = 0
+
+    def expect_tokens(self, mechanism: str) -> None:
+        """Note that a SaslHandshake v0 goes out: what follows depends on its answer.
+
+        Raises:
+            ClosingError: tokens of this mechanism have no known end.
+        """
+        if mechanism not in TOKEN_ROUNDS:
+            detail = f"SaslHandshake v0 for {mechanism!r}; let the client use v1, which every Kafka since 1.0 has"
+            raise ClosingError(CloseReason.UNSUPPORTED_SASL, detail)
+        self.phase, self.rounds_left = Phase.HANDSHAKE, TOKEN_ROUNDS[mechanism]
+
+    def handshake_answered(self, accepted: bool) -> None:
+        """Note the answer to a SaslHandshake v0."""
+        self.phase = Phase.CLIENT_TOKEN if accepted else Phase.REQUESTS
+
+    def client_token_passed(self) -> None:
+        """Note that it is the broker's turn."""
+        self.phase = Phase.BROKER_TOKEN
+
+    def broker_token_passed(self) -> None:
+        """Note that it is the client's turn: with the next token, or with requests after the last one."""
+        self.rounds_left -= 1
+        self.phase = Phase.CLIENT_TOKEN if self.rounds_left else Phase.REQUESTS

@@ -1,0 +1,243 @@
+"""Listen for clients and lead each one to its broker.
+
+In: settings and something that works out lag. Out: one bootstrap port and one port per node id, all bound at start,
+whether the cluster is there or not. Must never: show a client an address that is not one of these.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from shareproxy.cluster.addresses import Address
+from shareproxy.cluster.security import PLAINTEXT, Security
+from shareproxy.lag.model import SourceChoice
+from shareproxy.protocol.framing import MAX_REQUEST_BYTES
+from shareproxy.protocol.ids import NodeId
+from shareproxy.proxy.connection import ClientSide, Connection, Surroundings
+from shareproxy.proxy.ports import NO_PORT, NodePorts, PortsError
+from shareproxy.proxy.share_offsets import LagFiller
+from shareproxy.proxy.upstream import ReadNodes, Upstream, describe_os_error
+
+if TYPE_CHECKING:
+    from shareproxy.cluster.cluster import Cluster
+
+# Clients that come at the same moment, as after a restart; the kernel caps it at its own limit.
+BACKLOG: Final = 1024
+_ANY_HOST: Final = ("", "0.0.0.0", "::")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxySettings:
+    """Where the proxy listens, what it tells clients, where the brokers are, and the limits.
+
+    Args:
+        listen: the bootstrap port's address.
+        advertised_host: the host name under which clients reach this machine.
+        node_ports: first and last port for nodes.
+        node_ids: declared node ids in the order of their ports; None for 0 and up.
+        bootstrap_servers: brokers to begin with.
+        broker_security: TLS towards brokers is taken from it; its SASL identity is for reading metadata only,
+            clients authenticate as themselves.
+        max_frame_bytes: largest request; Kafka's own default.
+        max_connections: clients at a time; each needs two of the process's file descriptors.
+        connect_timeout: seconds to reach a broker, after which the client is closed; clients give up after 30.
+        lag_timeout: seconds to find lag, after which it is unknown.
+
+    Raises:
+        PortsError: clients cannot use the advertised host, or the node ids do not fit the ports.
+    """
+
+    listen: Address
+    advertised_host: str
+    bootstrap_servers: tuple[Address, ...]
+    node_ports: tuple[int, int] = (19_100, 19_163)
+    node_ids: tuple[range, ...] | None = None
+    broker_security: Security = PLAINTEXT
+    max_frame_bytes: int = MAX_REQUEST_BYTES
+    max_connections: int = 10_000
+    connect_timeout: float = 5.0
+    lag_timeout: float = 3.0
+
+    def __post_init__(self) -> None:
+        if self.advertised_host in _ANY_HOST:
+            raise PortsError(
+                f"clients cannot connect to {self.advertised_host or 'an empty host name'!r}; "
+                "give --advertised-host the name under which they reach this machine"
+            )
+        if self.listen.port in dict(self.ports()).values():
+            raise PortsError(f"port {self.listen.port} is both the bootstrap port and a node's; change one of them")
+
+    def ports(self) -> NodePorts:
+        """Return which port leads to which node."""
+        return NodePorts(*self.node_ports, self.node_ids)
+
+
+class Advertised:
+    """The mapping from brokers' addresses to the ones clients are told; brokers are learnt from it on the way.
+
+    Args:
+        host: advertised host.
+        ports: advertised ports.
+        upstream: told where brokers are.
+    """
+
+    def __init__(self, host: str, ports: NodePorts, upstream: Upstream) -> None:
+        self._host, self._ports, self._upstream = host, ports, upstream
+        self._reported: set[int] = set()
+
+    def __call__(self, node_id: int, host: str, port: int) -> tuple[str, int]:
+        """Return the advertised address of a node; one that refuses connections if the node has no port."""
+        advertised = self._ports.port_of(node_id)
+        if advertised is None:
+            if node_id not in self._reported:
+                self._reported.add(node_id)
+                structlog.get_logger().error(self._ports.why_missing(node_id, host, port), node_id=node_id)
+            return self._host, NO_PORT
+        self._upstream.learn(NodeId(node_id), Address(host, port))
+        return self._host, advertised
+
+
+class Proxy:
+    """The running proxy.
+
+    Args:
+        settings: see there.
+        lag: works out lag; None leaves DescribeShareGroupOffsets as the brokers answer it.
+        source: with `auto` lag is worked out only where a broker does not know it.
+        read_nodes: reads the nodes' addresses; None for a small client of its own.
+
+    Raises:
+        PropertiesError: a file with certificates cannot be used.
+    """
+
+    def __init__(
+        self,
+        settings: ProxySettings,
+        lag: LagFiller | None,
+        source: SourceChoice = SourceChoice.AUTO,
+        *,
+        read_nodes: ReadNodes | None = None,
+    ) -> None:
+        self._settings, self._ports = settings, settings.ports()
+        self._upstream = Upstream(settings.bootstrap_servers, settings.broker_security)
+        self._around = Surroundings(
+            self._upstream,
+            Advertised(settings.advertised_host, self._ports, self._upstream),
+            lag,
+            source,
+            lag_timeout=settings.lag_timeout,
+            connect_timeout=settings.connect_timeout,
+            max_request_bytes=settings.max_frame_bytes,
+            max_connections=settings.max_connections,
+        )
+        self._cluster: Cluster | None = None
+        self._read_nodes = read_nodes
+        self._listeners: list[asyncio.Server] = []
+        self._watcher: asyncio.Task[None] | None = None
+        self._state = "not started"
+
+    @property
+    def ready(self) -> bool:
+        """Whether clients are served: ports bound, cluster reached, not stopping."""
+        return not self.reason
+
+    @property
+    def reason(self) -> str:
+        """Why not ready, as a sentence; empty when ready."""
+        if self._state:
+            return self._state
+        failure = self._upstream.failure
+        return f"the cluster cannot be reached: {failure}" if failure else ""
+
+    @property
+    def connections(self) -> int:
+        """How many clients are connected."""
+        return len(self._around.open)
+
+    @property
+    def bootstrap_address(self) -> Address:
+        """Where it listens for bootstrapping clients, with the real port if 0 was asked for."""
+        host, port = self._listeners[0].sockets[0].getsockname()[:2]
+        return Address(host, port)
+
+    @property
+    def node_addresses(self) -> Mapping[NodeId, Address]:
+        """The advertised address of each node id."""
+        return {node_id: Address(self._settings.advertised_host, port) for node_id, port in self._ports}
+
+    async def start(self) -> None:
+        """Bind all ports and begin to look for the cluster, which need not be there yet.
+
+        Raises:
+            OSError: a port cannot be bound; its text names the address. Nothing stays bound.
+        """
+        host, port = self._settings.listen
+        try:
+            await self._listen(host, port, None)
+            for node_id, node_port in self._ports:
+                await self._listen(host, node_port, node_id)
+        except OSError:
+            self._stop_listening()
+            raise
+        self._state = ""
+        self._watcher = asyncio.create_task(self._upstream.watch(self._read_nodes or self._read_nodes_ourselves))
+
+    async def stop(self, grace: float = 0.0) -> None:
+        """Accept no more clients, close each one when nothing of it is in flight, and all after `grace` seconds."""
+        self._state = "stopping"
+        self._stop_listening()
+        if self._watcher is not None:
+            self._watcher.cancel()
+            await asyncio.gather(self._watcher, return_exceptions=True)
+            self._watcher = None
+        around = self._around
+        closed = asyncio.Event()
+        around.on_last_closed = closed.set
+        for connection in tuple(around.open):
+            connection.drain()
+        try:
+            async with asyncio.timeout(grace):
+                while around.open:
+                    await closed.wait()
+        except TimeoutError:
+            for connection in tuple(around.open):
+                connection.abort()
+            while around.open:
+                closed.clear()
+                await closed.wait()
+        if self._cluster is not None:
+            await self._cluster.close()
+            self._cluster = None
+        self._state = "stopped"
+
+    async def _listen(self, host: str, port: int, node_id: NodeId | None) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            server = await loop.create_server(
+                lambda: ClientSide(Connection(self._around, node_id)), host or None, port, backlog=BACKLOG
+            )
+        except OSError as error:
+            text = f"cannot listen on {Address(host, port)}: {describe_os_error(error)}"
+            raise OSError(error.errno, text) from None
+        self._listeners.append(server)
+
+    def _stop_listening(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+        self._listeners.clear()
+
+    async def _read_nodes_ourselves(self, deadline: float) -> Mapping[NodeId, Address]:
+        settings = self._settings
+        if self._cluster is None:
+            from shareproxy.cluster.cluster import Cluster
+
+            self._cluster = Cluster(
+                settings.bootstrap_servers, settings.broker_security, connect_timeout=settings.connect_timeout
+            )
+        metadata = await self._cluster.metadata((), deadline=deadline)
+        return {node_id: Address(node.host, node.port) for node_id, node in metadata.nodes.items()}

@@ -1,0 +1,141 @@
+"""Decide what happens to each byte of one client connection and of the broker connection behind it.
+
+In: chunks and ends of both sides, finished local steps. Out: bytes for both sides, one local step at a time, wishes
+to pause reading, at last one close reason. Must never: touch a socket or a clock, or copy what it does not edit.
+
+    phase          the client's bytes                            next phase
+    REQUESTS       requests pass; what is answered is noted      HANDSHAKE after a SaslHandshake v0
+    HANDSHAKE      wait for the handshake's answer               CLIENT_TOKEN if it has error 0, else REQUESTS
+    CLIENT_TOKEN   one SASL token without a header passes        BROKER_TOKEN
+    BROKER_TOKEN   wait for the broker's token                   CLIENT_TOKEN, or REQUESTS after the last token
+
+    the broker's bytes                                           meanwhile
+    an answer that is due and not edited                         passes chunk by chunk, at any size
+    an edited answer (ApiVersions, Metadata, FindCoordinator,    is collected, then passes changed; the last one waits
+      DescribeCluster; DescribeShareGroupOffsets v1)               for `finish_step`, and all behind it wait too
+    anything else                                                closes
+
+Answers leave in the order of their requests; a Produce with acks 0 has none. Correlation ids stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shareproxy.protocol.framing import MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES
+from shareproxy.proxy.answer_stream import AnswerStream, LagStep
+from shareproxy.proxy.close import CloseReason
+from shareproxy.proxy.exchange import BrokerVersions, ClosingError, Exchange, Phase
+from shareproxy.proxy.request_stream import RequestStream
+from shareproxy.proxy.rewrite import AddressMapping
+
+
+class Session:
+    """The state of one client connection.
+
+    After each call look at `to_broker` and `to_client` (bytes in order, to be taken away), `step`, `client_paused`,
+    `broker_paused` and `close_reason`. The broker may be connected later than the first calls.
+
+    Args:
+        mapping: from a broker's node id, host and port to the advertised host and port.
+        fills_lag: whether local steps can be done; if not, DescribeShareGroupOffsets passes unread.
+        versions: what is known of the broker from earlier connections; its ApiVersions answers are noted there.
+        max_request_bytes: larger requests close the connection, as a broker does.
+        max_edited_bytes: larger answers close it if they have to be edited; others have no limit.
+    """
+
+    def __init__(
+        self,
+        mapping: AddressMapping,
+        *,
+        fills_lag: bool = True,
+        versions: BrokerVersions | None = None,
+        max_request_bytes: int = MAX_REQUEST_BYTES,
+        max_edited_bytes: int = MAX_RESPONSE_BYTES,
+    ) -> None:
+        self.to_broker: list[bytes] = []
+        self.to_client: list[bytes] = []
+        self.close_reason: CloseReason | None = None
+        self.close_detail = ""
+        self._exchange = Exchange(versions or BrokerVersions(), fills_lag=fills_lag)
+        self._requests = RequestStream(self._exchange, self.to_broker, max_request_bytes)
+        self._answers = AnswerStream(self._exchange, self.to_client, mapping, max_edited_bytes)
+        self._client_spoke = False
+        self._broker_ended = False
+
+    @property
+    def step(self) -> LagStep | None:
+        """The local work that the next answer waits for; `finish_step` ends it."""
+        return self._answers.step
+
+    @property
+    def client_paused(self) -> bool:
+        """Whether the client should not be read now."""
+        exchange = self._exchange
+        return exchange.crowded or exchange.phase is Phase.HANDSHAKE or exchange.phase is Phase.BROKER_TOKEN
+
+    @property
+    def broker_paused(self) -> bool:
+        """Whether the broker should not be read now."""
+        return self._answers.step is not None
+
+    @property
+    def within_request(self) -> bool:
+        """Whether a request has come in part only, or the client is in the middle of authenticating."""
+        return self._requests.within_request or self._exchange.phase is not Phase.REQUESTS
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is in flight either way, so that closing loses nothing."""
+        return not (self._exchange.outstanding or self._answers.within_answer or self.within_request)
+
+    def receive_from_client(self, chunk: bytes) -> None:
+        """Take bytes that the client sent."""
+        self._client_spoke = True
+        if self.close_reason is not None:
+            return
+        try:
+            self._requests.feed(chunk)
+        except ClosingError as closing:
+            self.close(closing.reason, closing.detail)
+
+    def receive_client_end(self) -> None:
+        """Take the end of what the client sends. Everything before it is in `to_broker` and should still arrive."""
+        if self._client_spoke:
+            self.close(CloseReason.CLIENT_CLOSED, "within a request" if self.within_request else "")
+        else:
+            self.close(CloseReason.NO_REQUEST)
+
+    def receive_from_broker(self, chunk: bytes) -> None:
+        """Take bytes that the broker sent."""
+        if self.close_reason is not None:
+            return
+        try:
+            self._answers.feed(chunk)
+            if self._requests.waiting:  # the client's turn came with this chunk
+                self._requests.feed(b"")
+        except ClosingError as closing:
+            self.close(closing.reason, closing.detail)
+
+    def receive_broker_end(self) -> None:
+        """Take the end of what the broker sends; a local step in progress is still waited for."""
+        self._broker_ended = True
+        if self.step is None:
+            due = len(self._exchange.outstanding)
+            self.close(CloseReason.BROKER_CLOSED, f"{due} answers were due" if due else "")
+
+    def finish_step(self, frame: Sequence[bytes]) -> None:
+        """Take the answer that `step` became, in parts and without its size; the next step may come out of it."""
+        if self.step is None or self.close_reason is not None:
+            return
+        try:
+            self._answers.finish_step(frame)
+        except ClosingError as closing:
+            self.close(closing.reason, closing.detail)
+        if self._broker_ended:
+            self.receive_broker_end()
+
+    def close(self, reason: CloseReason, detail: str = "") -> None:
+        """End the session; the first reason stays."""
+        if self.close_reason is None:
+            self.close_reason, self.close_detail = reason, detail

@@ -1,0 +1,133 @@
+"""Fill Lag into a broker's answer to DescribeShareGroupOffsets, for a client that asked in version 1.
+
+In: the broker's answer to the client's own request, in version 0 or 1. Out: the same answer in version 1 with the
+Lag of granted rows. Must never: change a row with an error, show a row the broker did not, or outlast the deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import structlog
+
+from shareproxy.lag.model import AskedRow, SourceChoice
+from shareproxy.protocol.codec import decode, encode
+from shareproxy.protocol.errors import DecodeError
+from shareproxy.protocol.ids import GroupId, TopicId
+from shareproxy.protocol.messages import (
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponsePartition,
+)
+from shareproxy.proxy.answer_stream import LagStep
+from shareproxy.proxy.api_versions import LAG_VERSION
+from shareproxy.proxy.varints import skip_tags
+
+Lags = Mapping[tuple[str, int], int]
+"""Lag by topic name and partition as it goes on the wire: −1 is unknown, other negative numbers are real."""
+
+UNKNOWN_LAG = -1
+
+
+class LagFiller(Protocol):
+    """What works out lag, such as `shareproxy.lag.engine.LagEngine`."""
+
+    async def fill(self, group: GroupId, rows: Sequence[AskedRow], *, deadline: float) -> Lags:
+        """Return the lag of a group's rows; a row that is missing is unknown."""
+        ...
+
+
+class LagAnswer:
+    """One answer on its way from the broker to the client.
+
+    Args:
+        step: the broker's answer.
+        choice: auto asks only for rows the broker left unknown, broker for none, any other source for all.
+
+    Raises:
+        DecodeError: the answer is not what its version says.
+    """
+
+    def __init__(self, step: LagStep, choice: SourceChoice) -> None:
+        self._step = step
+        self._offset = _header_end(step.frame)
+        self._message = decode(DescribeShareGroupOffsetsResponse, step.version, step.frame, self._offset)
+        self.asked: dict[GroupId, list[AskedRow]] = {}
+        """The rows to look up, by group."""
+        self._rows: dict[GroupId, list[tuple[str, DescribeShareGroupOffsetsResponsePartition]]] = {}
+        if choice is not SourceChoice.BROKER:
+            self._collect(all_rows=choice is not SourceChoice.AUTO)
+
+    def _collect(self, *, all_rows: bool) -> None:
+        for group in self._message.groups:
+            if group.error_code:
+                continue
+            group_id = GroupId(group.group_id)
+            for topic in group.topics:
+                for row in topic.partitions:
+                    # no start offset: nothing was ever acknowledged, so there is no lag (KIP-1226)
+                    if row.error_code or row.start_offset < 0 or (row.lag != UNKNOWN_LAG and not all_rows):
+                        continue
+                    asked = AskedRow(
+                        topic.topic_name,
+                        TopicId(topic.topic_id),
+                        row.partition_index,
+                        row.start_offset,
+                        row.leader_epoch,
+                        row.lag,
+                    )
+                    self.asked.setdefault(group_id, []).append(asked)
+                    self._rows.setdefault(group_id, []).append((topic.topic_name, row))
+
+    def put(self, group_id: GroupId, lags: Lags) -> None:
+        """Take what was found for one group."""
+        for topic, row in self._rows[group_id]:
+            row.lag = lags.get((topic, row.partition_index), row.lag)
+
+    def frame(self) -> tuple[bytes, ...]:
+        """Return the answer in version 1, in parts and without its size; untouched bytes if nothing was asked."""
+        if self._step.version == LAG_VERSION and not self.asked:
+            return (self._step.frame,)
+        return self._step.frame[: self._offset], encode(self._message, LAG_VERSION)
+
+
+async def fill(answer: LagAnswer, filler: LagFiller, deadline: float) -> None:
+    """Look up all groups of an answer side by side; what is not known at the deadline stays unknown.
+
+    Args:
+        answer: gets the numbers.
+        filler: asked once per group.
+        deadline: in the event loop's time.
+    """
+    tasks = {
+        asyncio.ensure_future(filler.fill(group_id, rows, deadline=deadline)): group_id
+        for group_id, rows in answer.asked.items()
+    }
+    try:
+        done, _ = await asyncio.wait(tasks, timeout=max(deadline - asyncio.get_running_loop().time(), 0))
+    finally:
+        for task in tasks:
+            task.cancel()
+    log = structlog.get_logger()
+    for task, group_id in tasks.items():
+        if task not in done:
+            log.warning("lag not found in time", group=group_id, partitions=len(answer.asked[group_id]))
+        elif (error := task.exception()) is not None:
+            log.warning("lag not found", group=group_id, error=str(error), exc_info=_unexpected(error))
+        else:
+            answer.put(group_id, task.result())
+
+
+def _unexpected(error: BaseException) -> BaseException | None:
+    # the cluster layer's own errors are sentences; anything else is a bug and needs its traceback
+    from shareproxy.cluster.errors import ClusterError
+
+    return None if isinstance(error, ClusterError | OSError) else error
+
+
+def _header_end(frame: bytes) -> int:
+    try:
+        return skip_tags(frame, 4)
+    except IndexError:
+        raise DecodeError("ends within its header", (DescribeShareGroupOffsetsResponse.schema_name,)) from None

@@ -1,0 +1,425 @@
+"""One client connection: order, ends, pressure and failures."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+from structlog.testing import capture_logs
+
+from shareproxy.cluster.addresses import Address
+from shareproxy.lag.model import AskedRow
+from shareproxy.protocol.headers import RequestHead
+from shareproxy.protocol.ids import GroupId, NodeId
+from shareproxy.protocol.messages import DescribeShareGroupOffsetsRequest, MetadataRequest
+from shareproxy.proxy import connection
+from shareproxy.proxy.connection import EARLY_BYTES, WRITE_HIGH_BYTES
+from shareproxy.proxy.server import Proxy
+from shareproxy.proxy.upstream import Upstream
+from tests.proxy.conftest import Proxies
+from tests.proxy.fake_broker import Client, FakeBroker, eventually
+from tests.proxy.frames import answer as answer_frame
+from tests.proxy.frames import opaque_answer, opaque_request, produce, request, share_offsets
+
+pytestmark = pytest.mark.timeout(60)
+
+# What the kernel holds of one loopback connection at the very most: both sides' buffers.
+KERNEL_BYTES = 12 * 1024 * 1024
+
+
+@pytest.fixture
+async def proxy(broker: FakeBroker, proxies: Proxies) -> Proxy:
+    """Return a proxy in front of the broker."""
+    return await proxies.start(broker)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Let the proxy connect to brokers only after the event is set."""
+    opened, connect = asyncio.Event(), Upstream.connect
+
+    async def connect_later(
+        self: Upstream, factory: Callable[[], asyncio.Protocol], node_id: NodeId | None, timeout: float
+    ) -> object:
+        await opened.wait()
+        return await connect(self, factory, node_id, timeout)
+
+    monkeypatch.setattr(Upstream, "connect", connect_later)
+    return opened
+
+
+class Filler:
+    """Works out lag when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked, self.go, self.cancelled = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def fill(self, group: GroupId, rows: Sequence[AskedRow], *, deadline: float) -> Mapping[tuple[str, int], int]:
+        """Play the part."""
+        self.asked.set()
+        try:
+            await self.go.wait()
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+        return {(row.topic, row.partition): 7 for row in rows}
+
+
+GARBAGE = {
+    "tls_hello": bytes.fromhex("1603010200010001fc0303") + bytes(500),
+    "http_request": b"GET /metrics HTTP/1.1\r\nHost: proxy\r\n\r\n",
+    "frame_too_large": struct.pack(">i", 2**31 - 1) + bytes(100),
+    "frame_size": struct.pack(">i", -2) + bytes(100),
+    "malformed_request": struct.pack(">i", 3) + b"abc",
+    "unsupported_version": opaque_request(api_key=3, version=99),
+    "unsupported_sasl": struct.pack(">ihhihh6s", 18, 17, 0, 1, -1, 6, b"GSSAPI"),
+}
+
+
+@pytest.mark.parametrize(("reason", "garbage"), GARBAGE.items(), ids=GARBAGE)
+async def test_garbage_closes_that_connection_only(
+    broker: FakeBroker, proxy: Proxy, reason: str, garbage: bytes
+) -> None:
+    """One log line with one reason; the neighbour goes on and the broker sees nothing of it."""
+    async with Client(proxy.bootstrap_address) as neighbour, Client(proxy.bootstrap_address) as client:
+        await neighbour.ask(opaque_request(1))
+        with capture_logs() as logs:
+            client.send(garbage)
+            assert await client.rest() == b""
+        assert await neighbour.ask(opaque_request(2)) == opaque_answer(2, b"\1")
+
+    assert [(line["event"], line["reason"]) for line in logs] == [("connection closed", reason)]
+    assert logs[0]["log_level"] == "warning"
+    assert logs[0]["detail"]
+    assert len(broker.requests) == 2
+
+
+async def test_garbage_closes_while_the_broker_is_down(broker: FakeBroker, proxy: Proxy) -> None:
+    """It is the client's fault, whatever the broker's state."""
+    await broker.stop()
+    with capture_logs() as logs:
+        async with Client(proxy.bootstrap_address) as client:
+            client.send(GARBAGE["http_request"])
+            assert await client.rest() == b""
+
+    assert [line["reason"] for line in logs] == ["http_request"]
+
+
+async def test_truncated_request_ends_with_the_client(broker: FakeBroker, proxy: Proxy) -> None:
+    """A client that leaves within a request is told in the log; the broker sees the end too."""
+    frame = opaque_request(body=bytes(100))
+    with capture_logs() as logs:
+        async with Client(proxy.bootstrap_address) as client:
+            client.send(frame[:50])
+            await broker.until(lambda: broker.connections)
+        await broker.until(lambda: broker.ended)
+
+    assert [(line["reason"], line.get("detail")) for line in logs] == [("client_closed", "within a request")]
+
+
+async def test_health_probe_does_not_reach_the_broker(broker: FakeBroker, proxy: Proxy) -> None:
+    """A client without a byte is a debug line and no connection."""
+    with capture_logs() as logs:
+        async with Client(proxy.bootstrap_address):
+            pass
+        await eventually(lambda: logs)
+
+    assert [(line["reason"], line["log_level"]) for line in logs] == [("no_request", "debug")]
+    assert broker.connections == 0
+
+
+async def test_broker_that_refuses_a_request_closes_the_client(broker: FakeBroker, proxy: Proxy) -> None:
+    """What was answered before arrives; then the end, as from the broker itself."""
+
+    def close_on_second(head: RequestHead, frame: bytes) -> bytes | None:
+        if head.correlation_id == 1:
+            return opaque_answer(1, b"first")
+        broker.close_connections()
+        return None
+
+    broker.reply = close_on_second
+    with capture_logs() as logs:
+        async with Client(proxy.bootstrap_address) as client:
+            client.send(opaque_request(1) + opaque_request(2, api_key=31_000, version=77))
+            assert await client.rest() == opaque_answer(1, b"first")
+
+    assert [(line["reason"], line["detail"]) for line in logs] == [("broker_closed", "1 answers were due")]
+
+
+async def test_unexpected_answer_closes_both(broker: FakeBroker, proxy: Proxy) -> None:
+    """A broker that loses the order cannot be trusted with the next answer."""
+    broker.reply = lambda head, frame: opaque_answer(77)
+    with capture_logs() as logs:
+        async with Client(proxy.bootstrap_address) as client:
+            client.send(opaque_request(1))
+            assert await client.rest() == b""
+        await broker.until(lambda: broker.ended)
+
+    assert [line["reason"] for line in logs] == ["unexpected_answer"]
+
+
+async def test_early_requests_arrive_in_order(broker: FakeBroker, proxy: Proxy, gate: asyncio.Event) -> None:
+    """What comes before the broker is connected waits."""
+    async with Client(proxy.bootstrap_address) as client:
+        for number in range(1, 6):
+            client.send(opaque_request(number))
+            await asyncio.sleep(0)
+        gate.set()
+        answers = [await client.frame() for _ in range(5)]
+
+    assert answers == [opaque_answer(number, b"\1") for number in range(1, 6)]
+
+
+async def test_early_bytes_are_bounded(
+    broker: FakeBroker, proxy: Proxy, gate: asyncio.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that sends much before the broker is connected is no longer read."""
+    seen = 0
+    receive = connection.Connection.client_sent
+
+    def count(self: connection.Connection, data: bytes) -> None:
+        nonlocal seen
+        seen += len(data)
+        receive(self, data)
+
+    monkeypatch.setattr(connection.Connection, "client_sent", count)
+    frame = opaque_request(1, body=bytes(30 * 1024 * 1024))
+    async with Client(proxy.bootstrap_address) as client:
+        client.send(frame)
+        await eventually(lambda: seen > EARLY_BYTES)
+        await _until_still(lambda: seen)
+        held = seen
+        gate.set()
+        assert await client.frame() == opaque_answer(1, b"\1")
+
+    assert held < EARLY_BYTES + 3 * 256 * 1024
+    assert broker.received == frame
+
+
+async def test_client_that_leaves_during_the_connect_leaves_nothing(
+    broker: FakeBroker, proxy: Proxy, gate: asyncio.Event
+) -> None:
+    """No socket and no task stays; an answered request of a client that is gone is not delivered for nothing."""
+    before = len(asyncio.all_tasks())
+    async with Client(proxy.bootstrap_address) as client:
+        client.send(GARBAGE["tls_hello"])
+        await client.rest()
+    await eventually(lambda: proxy.connections == 0)
+
+    async with Client(proxy.bootstrap_address) as client:
+        client.send(opaque_request(1)[:3])
+        await eventually(lambda: proxy.connections == 1)
+    await eventually(lambda: proxy.connections == 0)
+
+    assert len(asyncio.all_tasks()) == before
+    assert broker.connections == 0
+
+
+@pytest.mark.parametrize("early", [True, False])
+async def test_acks_0_before_the_end_reaches_the_broker(
+    broker: FakeBroker, proxy: Proxy, gate: asyncio.Event, early: bool
+) -> None:
+    """A producer without acknowledgements may close right after its last record."""
+    frames = [produce(number, acks=0, records=bytes(100_000)) for number in range(50)]
+    broker.reply = lambda head, frame: None
+    if not early:
+        gate.set()
+
+    async with Client(proxy.bootstrap_address) as client:
+        for frame in frames:
+            client.send(frame)
+        client.writer.write_eof()
+        if early:
+            await eventually(lambda: proxy.connections == 1)
+            gate.set()
+        await broker.until(lambda: broker.ended)
+
+    assert broker.received == b"".join(frames)
+    await eventually(lambda: proxy.connections == 0)
+
+
+async def test_answers_that_nobody_reads_do_not_stop_the_last_requests(broker: FakeBroker, proxy: Proxy) -> None:
+    """Requests behind answered ones arrive even if the client left without reading."""
+    frames = [opaque_request(number, body=bytes(10_000)) for number in range(100)]
+    async with Client(proxy.bootstrap_address) as client:
+        client.send(b"".join(frames))
+        await client.writer.drain()
+        client.writer.write_eof()
+        await broker.until(lambda: len(broker.requests) == 100)
+
+    assert broker.received == b"".join(frames)
+
+
+async def test_client_that_does_not_read_stops_the_broker(broker: FakeBroker, proxy: Proxy) -> None:
+    """What the proxy holds for a slow client is bounded."""
+    sent = 0
+
+    async def flood(head: RequestHead, frame: bytes) -> bytes | None:
+        nonlocal sent
+        size = 300 * 1024 * 1024
+        (writer,) = broker._writers
+        writer.write(struct.pack(">ii", 4 + size, head.correlation_id))
+        while sent < size:
+            writer.write(bytes(1024 * 1024))
+            await writer.drain()
+            sent += 1024 * 1024
+        return b""
+
+    broker.reply = flood
+    async with Client(proxy.bootstrap_address) as client:
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        client.send(opaque_request(1))
+        await eventually(lambda: sent > WRITE_HIGH_BYTES)
+        await _until_still(lambda: sent)
+        held = sent
+        client.writer.transport.abort()
+
+    assert held < 2 * KERNEL_BYTES + 2 * WRITE_HIGH_BYTES
+    await eventually(lambda: proxy.connections == 0)
+
+
+async def test_broker_that_does_not_read_stops_the_client(broker: FakeBroker, proxy: Proxy) -> None:
+    """What the proxy holds for a slow broker is bounded, and arrives when it reads again."""
+    broker.reading.clear()
+    frame = opaque_request(1, body=bytes(80 * 1024 * 1024))
+    async with Client(proxy.bootstrap_address) as client:
+        client.send(frame)
+        buffered = client.writer.transport.get_write_buffer_size
+        await _until_still(buffered)
+        stuck = buffered()
+        broker.reading.set()
+        assert await client.frame() == opaque_answer(1, b"\1")
+
+    assert stuck > len(frame) - 2 * KERNEL_BYTES - 2 * WRITE_HIGH_BYTES
+    assert len(broker.received) == len(frame)
+
+
+async def test_large_frames_pass_both_ways(broker: FakeBroker, proxy: Proxy) -> None:
+    """What is not edited has no limit on the way back."""
+    body = bytes(range(256)) * 80_000
+    broker.reply = lambda head, frame: opaque_answer(head.correlation_id, body * 6)
+    async with Client(proxy.bootstrap_address) as client:
+        reply = await client.ask(opaque_request(1, body=body))
+
+    assert broker.received == opaque_request(1, body=body)
+    assert reply == opaque_answer(1, body * 6)
+
+
+async def test_answers_wait_for_the_lag_before_them(broker: FakeBroker, proxies: Proxies) -> None:
+    """Order is kept, and nothing is read from the broker meanwhile."""
+    filler = Filler()
+    proxy = await proxies.start(broker, lag=filler)
+    async with Client(proxy.bootstrap_address) as client:
+        client.send(opaque_request(1) + request(DescribeShareGroupOffsetsRequest(), 1, 2) + opaque_request(3))
+        broker.reply = lambda head, frame: (
+            answer_frame(share_offsets((0, 2, -1)), 1, 2)
+            if head.api_key == 90
+            else opaque_answer(head.correlation_id, b"\1")
+        )
+        assert await client.frame() == opaque_answer(1, b"\1")
+        await filler.asked.wait()
+        await broker.until(lambda: len(broker.requests) == 3)
+        assert not client.reader._buffer  # type: ignore[attr-defined]
+        filler.go.set()
+
+        assert await client.frame() == answer_frame(share_offsets((0, 2, 7)), 1, 2)
+        assert await client.frame() == opaque_answer(3, b"\1")
+
+
+async def test_client_that_leaves_during_the_step_ends_it(broker: FakeBroker, proxies: Proxies) -> None:
+    """Nobody waits for the answer any more."""
+    filler = Filler()
+    proxy = await proxies.start(broker, lag=filler)
+    async with Client(proxy.bootstrap_address) as client:
+        client.send(request(DescribeShareGroupOffsetsRequest(), 1))
+        broker.reply = lambda head, frame: answer_frame(share_offsets((0, 2, -1)), 1, 1)
+        await filler.asked.wait()
+
+    await asyncio.wait_for(filler.cancelled.wait(), 10)
+    await eventually(lambda: proxy.connections == 0)
+
+
+async def test_unreadable_lag_answer_closes(broker: FakeBroker, proxies: Proxies) -> None:
+    """What cannot be read cannot be filled."""
+    proxy = await proxies.start(broker, lag=Filler())
+    broker.reply = lambda head, frame: opaque_answer(1, b"\x7f")
+    with capture_logs() as logs:
+        async with Client(proxy.bootstrap_address) as client:
+            client.send(request(DescribeShareGroupOffsetsRequest(), 1))
+            assert await client.rest() == b""
+
+    assert [line["reason"] for line in logs] == ["malformed_answer"]
+
+
+async def test_bug_closes_that_connection_only(
+    broker: FakeBroker, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log has the traceback, the client an end, the process lives."""
+    async with Client(proxy.bootstrap_address) as neighbour, Client(proxy.bootstrap_address) as client:
+        await neighbour.ask(opaque_request(1))
+        with monkeypatch.context() as broken, capture_logs() as logs:
+            broken.setattr("shareproxy.proxy.answer_stream.rewrite_answer", lambda *arguments: 1 / 0)
+            client.send(request(MetadataRequest(), 12))
+            assert await client.rest() == b""
+        assert await neighbour.ask(opaque_request(2)) == opaque_answer(2, b"\1")
+
+    assert [line["event"] for line in logs] == ["bug in the proxy", "connection closed"]
+    assert isinstance(logs[0]["exc_info"], ZeroDivisionError)
+    assert logs[1]["reason"] == "internal_error"
+
+
+async def test_bug_in_a_task_closes_that_connection_only(
+    broker: FakeBroker, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tasks beside the data path are watched as well."""
+
+    async def broken(*arguments: object) -> object:
+        raise ZeroDivisionError("bug")
+
+    monkeypatch.setattr(Upstream, "connect", broken)
+    with capture_logs() as logs:
+        async with Client(proxy.bootstrap_address) as client:
+            client.send(opaque_request(1))
+            assert await client.rest() == b""
+
+    assert [line["event"] for line in logs] == ["bug in the proxy", "connection closed"]
+    await eventually(lambda: proxy.connections == 0)
+
+
+async def test_broker_that_never_ends_is_dropped(
+    broker: FakeBroker, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the client's end the broker is waited for, but not for ever."""
+    monkeypatch.setattr(connection, "FLUSH_SECONDS", 0.01)
+    async with Client(proxy.bootstrap_address) as client:
+        await client.ask(opaque_request(1))
+        broker.reading.clear()
+        client.send(opaque_request(2))
+        await asyncio.sleep(0)
+
+    await eventually(lambda: proxy.connections == 0)
+
+
+async def test_ipv6_addresses_have_brackets_in_the_log(broker: FakeBroker, proxies: Proxies) -> None:
+    """One way to write addresses, everywhere."""
+    try:
+        proxy = await proxies.start(broker, listen=Address("::1", 0))
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    with capture_logs() as logs:
+        async with Client(proxy.bootstrap_address) as client:
+            await client.ask(opaque_request(1))
+        await eventually(lambda: logs)
+
+    assert logs[-1]["client"].startswith("[::1]:")
+
+
+async def _until_still(amount: Callable[[], int]) -> None:
+    """Wait until a number has not changed for a while."""
+    last, same = amount(), 0
+    while same < 20:
+        await asyncio.sleep(0.01)
+        now = amount()
+        last, same = now, same + 1 if now == last else 0
