@@ -1,0 +1,1 @@
+"""The command line: arguments, tables and exit codes; everything else lies below."""

@@ -1,0 +1,150 @@
+"""`shareproxy demo`: a real Kafka, a share group with a backlog, and Kafka's own tool getting the lag through us."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shareproxy.cli.failures import ExitCode, say, with_exit_code
+
+if TYPE_CHECKING:
+    from shareproxy.testing.driver import ShareDriver
+    from shareproxy.testing.kafka import LocalKafka
+
+TOPIC = "orders"
+GROUP = "order-workers"
+START_SECONDS = 30.0
+NODE_PORTS = 4
+
+
+@with_exit_code
+def demo(
+    kafka: Annotated[
+        str | None,
+        typer.Option("--kafka", metavar="VERSION", help="Kafka to start, 4.1 or newer.", show_default="4.4.0"),
+    ] = None,
+) -> ExitCode:
+    """Start a real Kafka, a share group with a backlog and the proxy, and ask Kafka's own tool through it.
+
+    Needs Java 17 or newer and Maven, which fetches Kafka the first time. Everything is stopped again at the end.
+    """
+    from shareproxy.testing.kafka import SUPPORTED_VERSIONS, KafkaFailed, LocalKafka, MissingTool
+
+    newest = SUPPORTED_VERSIONS[-1]
+    steps = Steps()
+    try:
+        with LocalKafka(kafka or newest, progress=steps.say) as cluster:
+            steps.say(f"Kafka {cluster.version} is up at {cluster.bootstrap_servers}")
+            make_backlog(cluster, steps)
+            with proxy_in_front_of(cluster.bootstrap_servers) as address:
+                steps.say(f"shareproxy is up at {address}")
+                # the tool of 4.1 does not know of lag at all, so the newest one asks in every case
+                return show_lag(LocalKafka(newest, progress=steps.say), address, steps)
+    except (MissingTool, KafkaFailed) as error:
+        say(str(error))
+        return ExitCode.USAGE if isinstance(error, MissingTool) else ExitCode.NO
+
+
+class Steps:
+    """Say what happens and when."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+
+    def say(self, text: str) -> None:
+        """Print one step with the seconds since the start."""
+        print(f"[{time.monotonic() - self._started:5.1f} s] {text}", file=sys.stderr, flush=True)
+
+
+def make_backlog(cluster: LocalKafka, steps: Steps) -> None:
+    """Let a share consumer work on a topic and leave most of it undone."""
+    from shareproxy.testing.driver import ShareDriver
+
+    with ShareDriver(cluster) as driver:
+        driver.create_topic(TOPIC, 2)
+        driver.set_group_config(GROUP, {"share.auto.offset.reset": "earliest"})
+        for partition in (0, 1):
+            driver.produce(TOPIC, partition, 7)
+        work_on_some(driver)
+        for partition in (0, 1):
+            driver.produce(TOPIC, partition, 4)
+    steps.say(
+        f"topic {TOPIC}: 2 partitions of 11 records; share group {GROUP}: of each partition it "
+        "accepted 0, 1 and 5, rejected 6 and gave 2 to 4 back, so that 7 are left to do"
+    )
+
+
+def work_on_some(driver: ShareDriver) -> None:
+    """Accept three records of each partition, reject one, and give the others back."""
+    acks = {0: "accept", 1: "accept", 5: "accept", 6: "reject"}
+    driver.share_consume(GROUP, [TOPIC], acks, otherwise="release", max_records=14)  # type: ignore[arg-type]
+
+
+@contextlib.contextmanager
+def proxy_in_front_of(bootstrap_servers: str) -> Iterator[str]:
+    """Run `shareproxy serve` as its own process; gives the address for clients.
+
+    Raises:
+        KafkaFailed: it was not ready in time.
+    """
+    from shareproxy.testing.kafka import KafkaFailed
+    from shareproxy.testing.ports import ports_side_by_side
+
+    ports = ports_side_by_side(NODE_PORTS + 1)
+    address = f"127.0.0.1:{ports[0]}"
+    command = [sys.executable, "-m", "shareproxy", "serve", "--bootstrap-server", bootstrap_servers]
+    command += ["--listen", address, "--node-ports", f"{ports[1]}-{ports[-1]}", "--log-level", "warning"]
+    process = subprocess.Popen(command, env=os.environ | {"SHAREPROXY_CONFIG": ""})
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        while not _accepts(ports[0]):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise KafkaFailed("shareproxy serve did not start; its log is above")
+            time.sleep(0.05)
+        yield address
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def show_lag(tool: LocalKafka, address: str, steps: Steps) -> ExitCode:
+    """Print what Kafka's own tool says through the proxy."""
+    from shareproxy.testing.kafka import SHARE_GROUP_COMMAND
+
+    arguments = ["--bootstrap-server", address, "--describe", "--group", GROUP, "--offsets"]
+    steps.say(f"Kafka's own tool, through the proxy: kafka-share-groups.sh {shlex.join(arguments)}")
+    done = tool.java(SHARE_GROUP_COMMAND, *arguments)
+    sys.stderr.write(done.stderr)
+    print(done.stdout.strip(), flush=True)
+    lags = _lag_column(done.stdout)
+    if lags == ["7", "7"]:
+        steps.say("the lag of each partition is 7, as it should be")
+        return ExitCode.DONE
+    say(f"the LAG column should hold 7 twice, but holds {lags}; please report this")
+    return ExitCode.NO
+
+
+def _lag_column(table: str) -> list[str]:
+    lines = [line.split() for line in table.splitlines() if line.strip()]
+    heading = next((number for number, cells in enumerate(lines) if "LAG" in cells), None)
+    if heading is None:
+        return []
+    column = lines[heading].index("LAG")
+    return [cells[column] for cells in lines[heading + 1 :] if len(cells) > column]
+
+
+def _accepts(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1.0).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,77 @@
+"""Turn failures into one sentence on stderr and an exit code.
+
+In: whatever a command raises. Out: an exit code of the documented set. Must never: let a traceback reach a person
+who did not ask for one (`SHAREPROXY_DEBUG=1`).
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from enum import IntEnum
+from typing import ParamSpec
+
+P = ParamSpec("P")
+
+
+class ExitCode(IntEnum):
+    """What a script can learn from a command without reading its words."""
+
+    DONE = 0
+    NO = 1
+    USAGE = 2
+    UNREACHABLE = 3
+    NOT_AUTHORIZED = 4
+    BUG = 70
+    INTERRUPTED = 130
+
+
+def say(sentence: str) -> None:
+    """Tell the person something; stdout stays free for data."""
+    print(f"shareproxy: {sentence}", file=sys.stderr)
+
+
+def exit_code_of(error: BaseException) -> ExitCode | None:
+    """Return the exit code of a failure that has a sentence of its own, `None` for a bug of ours."""
+    # imported here: a command that fails early has not paid for these layers, one that used them has
+    from shareproxy.cluster.errors import AuthenticationFailed, ClusterError, NotAuthorized, PropertiesError
+    from shareproxy.config import ConfigError
+
+    if isinstance(error, ConfigError | PropertiesError):
+        return ExitCode.USAGE
+    if isinstance(error, NotAuthorized | AuthenticationFailed):
+        return ExitCode.NOT_AUTHORIZED
+    if isinstance(error, ClusterError):
+        return ExitCode.UNREACHABLE
+    return None
+
+
+def with_exit_code(command: Callable[P, ExitCode]) -> Callable[P, None]:
+    """Wrap a command so that its result or its failure becomes the exit code."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            code = command(*args, **kwargs)
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            code = ExitCode.INTERRUPTED
+        except BrokenPipeError:
+            # the reader has seen enough (`| head`); keep the interpreter from complaining at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            code = ExitCode.DONE
+        except Exception as error:
+            if os.environ.get("SHAREPROXY_DEBUG"):
+                traceback.print_exc()
+            known = exit_code_of(error)
+            if known is None:
+                say(f"this is a bug: {type(error).__name__}: {error} (SHAREPROXY_DEBUG=1 shows where)")
+            else:
+                say(str(error))
+            code = ExitCode.BUG if known is None else known
+        raise SystemExit(int(code))
+
+    return run

@@ -1,0 +1,187 @@
+"""Read the settings: defaults, then a TOML file, then the environment, then flags.
+
+In: a file's path, environment variables, flag values. Out: frozen `Settings`, or a `ConfigError` that names the
+key's path and the nearest right name. Must never: start anything.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
+
+ENVIRONMENT_PREFIX: Final = "SHAREPROXY_"
+
+
+class ConfigError(Exception):
+    """A setting is wrong; the text names where it came from, the key's path and what to write."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Bounds that keep one client from harming the others.
+
+    Args:
+        max_frame_bytes: largest request that a client may send; Kafka's own default.
+        max_connections: client connections at a time; further ones are closed at once.
+        connect_timeout: seconds to reach a broker before the client's connection is closed.
+    """
+
+    max_frame_bytes: Positive = 104_857_600
+    max_connections: Positive = 10_000
+    connect_timeout: Seconds = 5.0
+
+
+class Log(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the log is written; `auto` is key–value on a terminal and JSON otherwise."""
+
+    level: typing.Literal["debug", "info", "warning", "error"] = "info"
+    format: typing.Literal["auto", "json", "text"] = "auto"
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All settings of `shareproxy serve`; those of listening are not for `lag` and `doctor`.
+
+    Args:
+        bootstrap_server: addresses of the brokers, `HOST:PORT[,HOST:PORT…]`.
+        command_config: Java client property file for our own connections, empty for none.
+        client_id: what the brokers' logs show.
+        listen: address of the bootstrap port.
+        advertised_host: host name that clients are told; empty means the host of `listen`.
+        node_ports: ports for the brokers, `LO-HI`; the lowest belongs to node id 0.
+        http: address of `/livez` and `/readyz`, empty for none.
+        lag_source: where lag is taken from: auto, broker, summary or batches.
+        lag_timeout: seconds that a client of the proxy waits for lag that the broker did not give.
+        timeout: seconds that a command waits for the cluster; a broker that has just started needs some of them.
+    """
+
+    bootstrap_server: str = ""
+    command_config: str = ""
+    client_id: str = "shareproxy"
+    listen: str = "127.0.0.1:19092"
+    advertised_host: str = ""
+    node_ports: str = "19100-19163"
+    http: str = ""
+    lag_source: typing.Literal["auto", "broker", "summary", "batches"] = "auto"
+    lag_timeout: Seconds = 3.0
+    timeout: Seconds = 10.0
+    limits: Limits = Limits()
+    log: Log = Log()
+
+
+def load_settings(
+    file: str | Path | None = None,
+    environment: Mapping[str, str] = types.MappingProxyType({}),
+    flags: Mapping[str, object] = types.MappingProxyType({}),
+) -> Settings:
+    """Merge the sources of settings, the later over the earlier.
+
+    Args:
+        file: TOML file, or `None`.
+        environment: variables such as `SHAREPROXY_LISTEN` or `SHAREPROXY_LIMITS_MAX_CONNECTIONS`; others with
+            the prefix are left alone, as Kubernetes adds some for a service named shareproxy.
+        flags: values by dotted key; `None` means not given.
+
+    Raises:
+        ConfigError: names the source, the key and what to write instead.
+    """
+    merged: dict[str, object] = {}
+    known = dict(setting_keys())
+    if file is not None:
+        for key, value in _flatten(_read_toml(Path(file)), ""):
+            _require_known(key, known, f"{file}")
+            merged[key] = value
+            _convert({key: value}, str(file))
+    for key in known:
+        name = environment_name(key)
+        if name in environment:
+            merged[key] = environment[name]
+            _convert({key: environment[name]}, f"environment variable {name}")
+    for key, value in flags.items():
+        _require_known(key, known, "flags")
+        if value is not None:
+            merged[key] = value
+            _convert({key: value}, f"flag {flag_name(key)}")
+    return _convert(merged, "settings")
+
+
+def setting_keys() -> Iterator[tuple[str, type]]:
+    """Yield each setting's dotted key and the struct it belongs to."""
+    yield from _keys(Settings, "")
+
+
+def environment_name(key: str) -> str:
+    """Return the environment variable of a dotted key."""
+    return ENVIRONMENT_PREFIX + key.replace(".", "_").upper()
+
+
+def flag_name(key: str) -> str:
+    """Return the command-line flag of a dotted key."""
+    return "--" + key.replace(".", "-").replace("_", "-")
+
+
+def _keys(struct: type[msgspec.Struct], prefix: str) -> Iterator[tuple[str, type]]:
+    for field in msgspec.structs.fields(struct):
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+            yield from _keys(field.type, f"{prefix}{field.name}.")
+        else:
+            yield prefix + field.name, struct
+
+
+def _read_toml(path: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}; check the path given to --config") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: is not UTF-8 text; write the settings as TOML") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: is not TOML: {error}") from None
+
+
+def _flatten(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def _require_known(key: str, known: Mapping[str, type], source: str) -> None:
+    if key in known:
+        return
+    near = difflib.get_close_matches(key.replace("-", "_"), known, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(known)}"
+    raise ConfigError(f"{source}: {key!r} is not a setting; {hint}")
+
+
+def _convert(flat: Mapping[str, object], source: str) -> Settings:
+    nested: dict[str, object] = {}
+    for key, value in flat.items():
+        *sections, name = key.split(".")
+        table = nested
+        for section in sections:
+            table = typing.cast("dict[str, object]", table.setdefault(section, {}))
+        table[name] = value
+    try:
+        return msgspec.convert(nested, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        problem, _, place = str(error).partition(" - at ")
+        path = re.sub(r"^\$\.?", "", place.strip("`"))
+        if problem.startswith("Invalid enum value"):
+            problem += f"; choose one of {', '.join(_choices(path))}"
+        raise ConfigError(f"{source}: {path}: {problem[:1].lower()}{problem[1:]}") from None
+
+
+def _choices(key: str) -> tuple[str, ...]:
+    owner, name = dict(setting_keys())[key], key.rpartition(".")[2]
+    return typing.get_args(typing.get_type_hints(owner)[name])

@@ -1,0 +1,54 @@
+"""Turn the settings of an own connection into addresses and security.
+
+In: settings. Out: what `cluster` takes. Must never: import what only the service needs; commands have to start fast.
+"""
+
+from __future__ import annotations
+
+from shareproxy.cluster.addresses import Address, parse_addresses
+from shareproxy.cluster.security import PLAINTEXT, Security
+from shareproxy.config import ConfigError, Settings
+
+
+def bootstrap_addresses(settings: Settings) -> tuple[Address, ...]:
+    """Return the brokers to ask first.
+
+    Raises:
+        ConfigError: the setting is not `HOST:PORT[,HOST:PORT…]`.
+    """
+    return _addresses("bootstrap_server", settings.bootstrap_server)
+
+
+def one_address(key: str, text: str) -> Address:
+    """Return the address that a setting holds.
+
+    Args:
+        key: the setting, for the error.
+
+    Raises:
+        ConfigError: it is not one `HOST:PORT`.
+    """
+    addresses = _addresses(key, text)
+    if len(addresses) != 1:
+        raise ConfigError(f"{key}: one HOST:PORT is wanted, not {len(addresses)}")
+    return addresses[0]
+
+
+def own_security(settings: Settings) -> Security:
+    """Return how our own connections are secured: the Java property file's way, or not at all.
+
+    Raises:
+        PropertiesError: the file cannot be read or contradicts itself.
+    """
+    if not settings.command_config:
+        return PLAINTEXT
+    from shareproxy.cluster.properties import read_client_properties
+
+    return read_client_properties(settings.command_config).security
+
+
+def _addresses(key: str, text: str) -> tuple[Address, ...]:
+    try:
+        return parse_addresses(text)
+    except ValueError as error:
+        raise ConfigError(f"{key}: {error}") from None

@@ -1,0 +1,1 @@
+"""What the service tells about itself and about the groups; for now its health only."""

@@ -1,0 +1,70 @@
+"""Exit codes and sentences for failures."""
+
+from __future__ import annotations
+
+import pytest
+
+from shareproxy.cli.failures import ExitCode, with_exit_code
+from shareproxy.cluster.errors import AuthenticationFailed, NotAuthorized, PropertiesError, Unreachable
+from shareproxy.config import ConfigError
+
+
+def run(error: BaseException | None) -> int:
+    """Run a command that fails in the given way and return its exit code."""
+
+    @with_exit_code
+    def command() -> ExitCode:
+        if error is not None:
+            raise error
+        return ExitCode.NO
+
+    with pytest.raises(SystemExit) as caught:
+        command()
+    assert isinstance(caught.value.code, int)
+    return caught.value.code
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConfigError("listen: no"), 2),
+        (PropertiesError("client.properties", "no"), 2),
+        (Unreachable("b:9092 cannot be reached"), 3),
+        (AuthenticationFailed("wrong password"), 4),
+        (NotAuthorized("no right"), 4),
+    ],
+)
+def test_a_failure_is_one_sentence_and_a_code(error: Exception, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each family of failures has its exit code; stdout stays empty."""
+    assert run(error) == code
+    captured = capsys.readouterr()
+    assert captured.err == f"shareproxy: {error}\n"
+    assert captured.out == ""
+
+
+def test_a_command_chooses_its_code() -> None:
+    """What the command returns is what the shell sees."""
+    assert run(None) == 1
+
+
+def test_interrupted_is_130() -> None:
+    """Ctrl-C ends with the shell's own code and no noise."""
+    assert run(KeyboardInterrupt()) == 130
+
+
+def test_a_bug_has_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    """An unexpected exception is one line that says how to see more."""
+    assert run(ZeroDivisionError("division by zero")) == 70
+    error = capsys.readouterr().err
+    assert error == (
+        "shareproxy: this is a bug: ZeroDivisionError: division by zero (SHAREPROXY_DEBUG=1 shows where)\n"
+    )
+
+
+def test_a_bug_shows_its_traceback_when_asked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The variable that the sentence names works."""
+    monkeypatch.setenv("SHAREPROXY_DEBUG", "1")
+    assert run(ZeroDivisionError("division by zero")) == 70
+    assert "Traceback" in capsys.readouterr().err
