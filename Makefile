@@ -1,0 +1,54 @@
+# Two commands matter: `make demo` and `make test`. Each sets up what it needs.
+PYTHON ?= python3
+VENV   ?= .venv
+KAFKA  ?= 4.4.0
+BIN    := $(VENV)/bin
+PYTEST_ARGS ?=
+
+.PHONY: demo test check bench generate format clean tools
+
+demo: $(VENV)/.runtime tools
+	@$(BIN)/shareproxy demo --kafka $(KAFKA)
+
+test: $(VENV)/.dev tools
+	$(BIN)/coverage erase
+	$(BIN)/python -m pytest --cov --cov-report= $(PYTEST_ARGS)
+	$(BIN)/coverage combine --quiet --append || true
+	$(BIN)/coverage report
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m shareproxy.protocol.generate --check
+
+bench: $(VENV)/.dev tools
+	$(BIN)/python -m benchmarks
+
+generate: $(VENV)/.dev
+	$(BIN)/python -m shareproxy.protocol.generate
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# says what to install when Java or Maven is missing, before anything long starts
+tools: $(VENV)/.runtime
+	@$(BIN)/python -m shareproxy.testing.tools
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "shareproxy needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..." >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* dist
