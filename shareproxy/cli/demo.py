@@ -10,9 +10,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from shareproxy.cli.failures import ExitCode, say, with_exit_code
 
@@ -26,13 +26,10 @@ START_SECONDS = 30.0
 NODE_PORTS = 4
 
 
+@click.command()
+@click.option("--kafka", metavar="VERSION", help="Kafka to start, 4.1 or newer.  [default: 4.4.0]")
 @with_exit_code
-def demo(
-    kafka: Annotated[
-        str | None,
-        typer.Option("--kafka", metavar="VERSION", help="Kafka to start, 4.1 or newer.", show_default="4.4.0"),
-    ] = None,
-) -> ExitCode:
+def demo(kafka: str | None) -> ExitCode:
     """Start a real Kafka, a share group with a backlog and the proxy, and ask Kafka's own tool through it.
 
     Needs Java 17 or newer and Maven, which fetches Kafka the first time. Everything is stopped again at the end.

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import csv
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from shareproxy.cli.failures import ExitCode, say, with_exit_code
-from shareproxy.cli.options import (
-    BootstrapServer,
-    CommandConfig,
-    ConfigFile,
-    LagSource,
-    Output,
-    Timeout,
-    settings_from,
-)
+from shareproxy.cli.options import OUTPUTS, connection_options, lag_source_option, settings_from, timeout_option
 from shareproxy.config import ConfigError
 from shareproxy.protocol.errors import ErrorCode
 
@@ -27,19 +19,25 @@ if TYPE_CHECKING:
 COLUMNS = ("GROUP", "TOPIC", "PARTITION", "START-OFFSET", "END-OFFSET", "LAG", "STATUS")
 
 
+@click.command()
+@click.argument("groups", nargs=-1, metavar="GROUP...")
+@click.option("--all-groups", is_flag=True, help="Look at every share group.")
+@click.option("--topic", "topics", multiple=True, metavar="T", help="Only this topic; may be repeated.")
+@click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table", help="Form of the answer.")
+@connection_options
+@lag_source_option
+@timeout_option
 @with_exit_code
 def lag(
-    groups: Annotated[list[str] | None, typer.Argument(metavar="GROUP…", help="Share groups to look at.")] = None,
-    all_groups: Annotated[bool, typer.Option("--all-groups", help="Look at every share group.")] = False,
-    topic: Annotated[
-        list[str] | None, typer.Option("--topic", metavar="T", help="Only this topic; may be repeated.")
-    ] = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="Form of the answer.")] = Output.table,
-    bootstrap_server: BootstrapServer = None,
-    command_config: CommandConfig = None,
-    config: ConfigFile = None,
-    lag_source: LagSource = None,
-    timeout: Timeout = None,
+    groups: tuple[str, ...],
+    all_groups: bool,
+    topics: tuple[str, ...],
+    output: str,
+    bootstrap_server: str | None,
+    command_config: str | None,
+    config: str | None,
+    lag_source: str | None,
+    timeout: float | None,
 ) -> ExitCode:
     """Show the lag of share groups, one row per partition.
 
@@ -61,10 +59,12 @@ def lag(
     # the layers below are imported when the flags are known to be right: usage errors answer at once
     from shareproxy.cli.connect import ask_engine
 
-    report = ask_engine(settings, lambda engine, _: engine.report(None if all_groups else groups, topics=topic))
-    if output is Output.json:
+    report = ask_engine(
+        settings, lambda engine, _: engine.report(None if all_groups else groups, topics=topics or None)
+    )
+    if output == "json":
         print_json(report)
-    elif output is Output.csv:
+    elif output == "csv":
         print_csv(report)
     else:
         print_table(report)

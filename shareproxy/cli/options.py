@@ -3,53 +3,38 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from enum import StrEnum
-from typing import Annotated, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
-import typer
+import click
 
 from shareproxy.config import ConfigError, Settings, load_settings
 
-
-class Output(StrEnum):
-    """Form of the data on stdout."""
-
-    table = "table"
-    json = "json"
-    csv = "csv"
-
-
-class Source(StrEnum):
-    """Where lag is taken from."""
-
-    auto = "auto"
-    broker = "broker"
-    summary = "summary"
-    batches = "batches"
-
-
-BootstrapServer = Annotated[
-    str | None,
-    typer.Option("--bootstrap-server", metavar="HOST:PORT[,…]", help="Brokers to ask first.", show_default=False),
-]
-CommandConfig = Annotated[
-    str | None,
-    typer.Option("--command-config", metavar="FILE", help="Java client property file.", show_default=False),
-]
-ConfigFile = Annotated[
-    str | None,
-    typer.Option("--config", metavar="FILE", help="TOML file with settings.", show_default=False),
-]
-LagSource = Annotated[
-    Source | None,
-    typer.Option("--lag-source", help="Take lag from this source only.", show_default="auto"),
-]
-Timeout = Annotated[
-    float | None,
-    typer.Option("--timeout", metavar="SECONDS", help="How long to wait for the cluster.", show_default="10"),
-]
 CONFIG_VARIABLE: Final = "SHAREPROXY_CONFIG"
+OUTPUTS: Final = ("table", "json", "csv")
+LAG_SOURCES: Final = ("auto", "broker", "summary", "batches")
+
+F = TypeVar("F", bound=Callable[..., Any])
+Decorator = Callable[[F], F]
+
+lag_source_option: Final = click.option(
+    "--lag-source", type=click.Choice(LAG_SOURCES), help="Take lag from this source only.  [default: auto]"
+)
+timeout_option: Final = click.option(
+    "--timeout", type=float, metavar="SECONDS", help="How long to wait for the cluster.  [default: 10]"
+)
+_CONNECTION: Final = (
+    click.option("--bootstrap-server", metavar="HOST:PORT[,…]", help="Brokers to ask first."),
+    click.option("--command-config", metavar="FILE", help="Java client property file."),
+    click.option("--config", metavar="FILE", help="TOML file with settings."),
+)
+
+
+def connection_options(command: F) -> F:
+    """Add the flags that say which cluster is meant and how to reach it."""
+    for option in reversed(_CONNECTION):
+        command = option(command)
+    return command
 
 
 def settings_from(config: str | None, flags: Mapping[str, object]) -> Settings:

@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+import click
 
 from shareproxy.cli.failures import ExitCode, with_exit_code
-from shareproxy.cli.options import BootstrapServer, CommandConfig, ConfigFile, LagSource, settings_from
+from shareproxy.cli.options import connection_options, lag_source_option, settings_from
 
 
+@click.command()
+@connection_options
+@click.option("--listen", metavar="HOST:PORT", help="Bootstrap port for clients.  [default: 127.0.0.1:19092]")
+@click.option(
+    "--advertised-host", metavar="HOST", help="Host name that clients are told.  [default: the host of --listen]"
+)
+@click.option("--node-ports", metavar="LO-HI", help="Ports for the brokers; LO is node id 0.  [default: 19100-19163]")
+@click.option("--http", metavar="HOST:PORT", help="Health probes /livez and /readyz.  [default: off]")
+@lag_source_option
+@click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.  [default: info]")
 @with_exit_code
 def serve(
-    bootstrap_server: BootstrapServer = None,
-    listen: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT", help="Bootstrap port for clients.", show_default="127.0.0.1:19092"),
-    ] = None,
-    advertised_host: Annotated[
-        str | None,
-        typer.Option(metavar="HOST", help="Host name that clients are told.", show_default="the host of --listen"),
-    ] = None,
-    node_ports: Annotated[
-        str | None,
-        typer.Option(metavar="LO-HI", help="Ports for the brokers; LO is node id 0.", show_default="19100-19163"),
-    ] = None,
-    http: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT", help="Health probes /livez and /readyz.", show_default="off"),
-    ] = None,
-    command_config: CommandConfig = None,
-    config: ConfigFile = None,
-    lag_source: LagSource = None,
-    log_level: Annotated[
-        str | None, typer.Option(metavar="LEVEL", help="debug, info, warning or error.", show_default="info")
-    ] = None,
+    bootstrap_server: str | None,
+    command_config: str | None,
+    config: str | None,
+    listen: str | None,
+    advertised_host: str | None,
+    node_ports: str | None,
+    http: str | None,
+    lag_source: str | None,
+    log_level: str | None,
 ) -> ExitCode:
     """Serve a cluster's clients, with the lag of share groups filled in.
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from shareproxy.cli import connect
 from shareproxy.cli.main import app
