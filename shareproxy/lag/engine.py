@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from shareproxy.cluster.errors import ClusterError
 from shareproxy.cluster.shared_calls import SharedCalls
@@ -22,8 +22,12 @@ from shareproxy.lag.report import Reporter
 from shareproxy.lag.sources import FirstThatCan, Reading, StateBatches, StateSummary
 from shareproxy.protocol.ids import NO_TOPIC_ID, GroupId
 
+if TYPE_CHECKING:
+    from shareproxy.lag.doctor import Explanation
+
 # what was found until then must still reach the client when its own deadline comes
 FILL_MARGIN: Final = 0.05
+FINDING_SHARE: Final = 0.4
 
 
 class LagEngine:
@@ -69,6 +73,8 @@ class LagEngine:
         for row in rows:
             lags[row.topic, row.partition] = UNKNOWN
         now = asyncio.get_running_loop().time()
+        if deadline <= now:
+            return lags
         inner = max(deadline - FILL_MARGIN, now + (deadline - now) / 2)
 
         async def find(until: float) -> Mapping[Wanted, Reading]:
@@ -130,11 +136,30 @@ class LagEngine:
         cluster_id = (await self._cluster.metadata((), deadline=deadline, max_age=METADATA_MAX_AGE)).cluster_id
         problems: list[str] = []
         if names is None:
-            found, problems = await find_share_groups(self._cluster, deadline=deadline)
+            # a broker that hangs here must leave time for the groups of the others
+            now = asyncio.get_running_loop().time()
+            until = now + (deadline - now) * FINDING_SHARE
+            found, problems = await find_share_groups(self._cluster, deadline=until)
             groups = await self._reporter.found(found, topics, deadline)
         else:
             groups = await self._reporter.named(names, topics, deadline)
         return LagReport(cluster_id or "", datetime.now(UTC), tuple(groups), tuple(problems))
+
+    async def explain(self, group: str | None = None, *, timeout: float | None = None) -> Explanation:
+        """Return which sources work on this cluster, and what to do about those that do not.
+
+        Args:
+            group: in whose name to ask; the right to DESCRIBE may be limited to some groups.
+            timeout: seconds.
+
+        Raises:
+            ClusterError: nobody answered at all, or nobody accepted our credentials.
+        """
+        # imported here: only the doctor needs it
+        from shareproxy.lag.doctor import NOBODYS_GROUP, explain
+
+        deadline = asyncio.get_running_loop().time() + (self._timeout if timeout is None else timeout)
+        return await explain(self._cluster, deadline=deadline, group=NOBODYS_GROUP if group is None else GroupId(group))
 
     async def find_groups(self, deadline: float) -> Sequence[FoundGroup]:
         """Return the share groups that can be seen, by name.

@@ -1,14 +1,21 @@
-"""A condition comes in; the test goes on when it holds, or fails with words when its time is over."""
+"""Wait for conditions instead of sleeping."""
+
+from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-POLL_INTERVAL = 0.02  # seconds
+WAIT_SECONDS = 60.0
+POLL_SECONDS = 0.05
 
 
-def wait_until(condition: Callable[[], object], what: str, timeout: float = 30.0) -> None:
-    """Return when `condition()` is true; fail after `timeout` seconds, naming `what` was awaited."""
-    deadline = time.monotonic() + timeout
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = WAIT_SECONDS) -> None:
+    """Return when the condition holds.
+
+    Raises:
+        AssertionError: it did not in time.
+    """
+    deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {timeout:.0f} s"
-        time.sleep(POLL_INTERVAL)
+        assert time.monotonic() < deadline, f"in {seconds:.0f} s it did not come about that {what}"
+        time.sleep(POLL_SECONDS)
