@@ -6,12 +6,15 @@ import subprocess
 import sys
 
 from benchmarks.rounds import interleaved, median_ratio, print_times
+from benchmarks.serving import installed_environment
 from benchmarks.share_groups import DRAINED_TOPIC, group_with_partitions
 from shareproxy.testing.kafka import SHARE_GROUP_COMMAND, LocalKafka
 
 ROUNDS = 9
 TARGET = 0.25
 GROUP = "bench-commands"
+# what kafka-run-class.sh gives the JVM of a tool
+SCRIPT_JVM_OPTIONS = ("-Xmx256M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Djava.awt.headless=true")
 
 
 def main() -> int:
@@ -21,14 +24,13 @@ def main() -> int:
         ours = [sys.executable, "-m", "shareproxy", "lag", GROUP, "--bootstrap-server", kafka.bootstrap_servers]
 
         def own_tool() -> None:
-            done = kafka.java(
-                SHARE_GROUP_COMMAND, "--bootstrap-server", kafka.bootstrap_servers, "--describe", "--group", GROUP
-            )
+            arguments = ["--bootstrap-server", kafka.bootstrap_servers, "--describe", "--group", GROUP]
+            done = kafka.java(SHARE_GROUP_COMMAND, *arguments, jvm_options=SCRIPT_JVM_OPTIONS)
             if DRAINED_TOPIC not in done.stdout:
                 raise RuntimeError(f"Kafka's tool printed no row:\n{done.stdout}{done.stderr}")
 
         def our_command() -> None:
-            done = subprocess.run(ours, capture_output=True, text=True, check=True)
+            done = subprocess.run(ours, capture_output=True, text=True, check=True, env=installed_environment())
             if DRAINED_TOPIC not in done.stdout:
                 raise RuntimeError(f"shareproxy lag printed no row:\n{done.stdout}{done.stderr}")
 

@@ -19,6 +19,11 @@ from shareproxy.testing.ports import ports_side_by_side
 Q = TypeVar("Q", bound=Response)
 
 
+def installed_environment() -> dict[str, str]:
+    """Return the environment in which an installed package runs: its bytecode is kept from the first run on."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 class PlainClient:
     """One blocking connection: a request, then its answer."""
 
@@ -68,7 +73,7 @@ def serving(bootstrap_servers: str, *flags: str, nodes: int = 8) -> Iterator[tup
     command = [sys.executable, "-m", "shareproxy", "serve", "--bootstrap-server", bootstrap_servers]
     command += ["--listen", f"127.0.0.1:{ports[0]}", "--node-ports", f"{ports[1]}-{ports[-1]}", *flags]
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ)
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=installed_environment())
         try:
             yield process, ports[0]
         except BaseException:

@@ -42,11 +42,13 @@ def main() -> int:
     """Print both figures."""
     seconds, memory = [], []
     with LocalKafka("4.4.0", progress=print) as kafka:
-        for _ in range(ROUNDS):
+        for number in range(ROUNDS + 1):
             started = time.perf_counter()
             with serving(kafka.bootstrap_servers) as (process, port):
-                seconds.append(first_answer(port, started))
-                memory.append(resident_mib(process.pid))
+                answered = first_answer(port, started)
+                if number:  # the first run writes the bytecode that an installed package already has
+                    seconds.append(answered)
+                    memory.append(resident_mib(process.pid))
     print(f"exec to first correct Metadata: {statistics.median(seconds):.2f} s median (at most {TARGET_SECONDS})")
     print(f"  {', '.join(f'{value:.2f}' for value in seconds)}")
     print(f"memory at rest: {statistics.median(memory):.0f} MiB (at most {TARGET_MIB:.0f})")
