@@ -30,7 +30,7 @@ __all__ = [
 
 Ack = Literal["accept", "release", "reject", "none"]
 # What to do with a record: by its offset (any topic and partition) or by "topic-partition-offset", which wins.
-Acks = Mapping[int, Ack] | Mapping[str, Ack] | Mapping[int | str, Ack]
+Acks = Mapping[int | str, Ack]
 # Some partitions, by topic.
 Partitions = Mapping[str, Iterable[int]]
 

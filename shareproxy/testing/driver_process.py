@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from shareproxy.testing.java_process import JavaProcess, tail
-from shareproxy.testing.kafka_jars import KafkaFailed, classpath, find_tool, locked, replacing
+from shareproxy.testing.kafka_jars import KafkaFailed, classpath, find_tool, java_fingerprint, locked, replacing
 
 CLOSE_TIMEOUT = 15.0
 
@@ -43,7 +43,7 @@ class DriverProcess:
             classpath(jar_dir, driver / "driver.jar"),
             ["ShareDriver"],
             self._log,
-            archive=driver / "driver.jsa",
+            archive=driver / f"driver-{java_fingerprint()}.jsa",
             talk=True,
         )
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()

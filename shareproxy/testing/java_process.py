@@ -25,7 +25,15 @@ QUICK_START = (
 
 # Reads until the pipe from Python closes, which the kernel does however Python ends; then ends the JVM by its id
 # and removes the data that it would have removed.
-_WATCHDOG = 'trap "" INT TERM HUP; while read -r _; do :; done; kill -KILL "$1" 2>/dev/null; if [ -n "$2" ]; then rm -rf "$2"; fi'
+_WATCHDOG = """\
+trap "" INT TERM HUP
+while read -r _; do :; done
+kill -KILL "$1" 2>/dev/null
+if [ -n "$2" ]; then
+    rm -rf "$2" || rm -rf "$2"  # a dying JVM can still add a file
+    rmdir "${2%/*}" 2>/dev/null
+fi
+"""
 
 
 class JavaProcess:

@@ -26,6 +26,7 @@ from shareproxy.testing.kafka_jars import (
     classpath,
     find_tool,
     jars,
+    java_fingerprint,
     locked,
     replacing,
 )
@@ -341,7 +342,7 @@ class LocalKafka:
             classpath(self.jar_dir),
             [_BROKER_MAIN, str(self._node_dir(node_id) / "server.properties")],
             self.log_file(node_id),
-            archive=self.jar_dir.parent / "broker.jsa",
+            archive=self.jar_dir.parent / f"broker-{java_fingerprint()}.jsa",
             data=self._data_dir(node_id),
         )
         self._processes[node_id] = process

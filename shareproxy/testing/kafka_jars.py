@@ -6,6 +6,7 @@ checkout and is shared by processes. Must never leave a half-filled directory wh
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import platform
 import re
@@ -91,6 +92,16 @@ def find_tool(name: str) -> Path:
         if release is not None and release < OLDEST_JAVA:
             raise MissingTool(_how_to_install(name, f"{found} is Java {release}, which cannot run Kafka 4."))
     return Path(found)
+
+
+def java_fingerprint() -> str:
+    """Return a short text that differs between Java installations: what one JVM archives no other can read."""
+    java = find_tool("java").resolve()
+    try:
+        build = (java.parent.parent / "release").read_bytes()
+    except OSError:
+        build = b""
+    return hashlib.sha256(str(java).encode() + build).hexdigest()[:8]
 
 
 def cache_dir() -> Path:

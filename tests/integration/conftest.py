@@ -1,4 +1,4 @@
-"""Real clusters for the tests here, started when first asked for; pytest groups tests so that one version lives at a time."""
+"""Real clusters for the tests here, started when first asked for; pytest groups tests so that few live at a time."""
 
 import itertools
 from collections.abc import Iterator

@@ -129,6 +129,6 @@ def _consume(
     rejected: Sequence[int] = (),
     count: int,
 ) -> None:
-    acks: dict[int, Ack] = {**dict.fromkeys(accepted, "accept"), **dict.fromkeys(rejected, "reject")}
+    acks: dict[int | str, Ack] = {**dict.fromkeys(accepted, "accept"), **dict.fromkeys(rejected, "reject")}
     got = driver.share_consume(group, [topic], acks, otherwise="release", max_records=count, timeout=SETTLE_TIMEOUT)
     assert [record.offset for record in got] == list(range(count))

@@ -39,6 +39,7 @@ public final class ShareDriver {
     }
 
     static final ObjectMapper JSON = new ObjectMapper();
+    static final Set<TransactionState> COMPLETE = Set.of(TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT);
     static final Duration CLOSE = Duration.ofSeconds(10);
 
     final Map<String, Op> ops = new HashMap<>();
@@ -172,10 +173,14 @@ public final class ShareDriver {
         return send(producer, c);
     }
 
-    Object endTransaction(JsonNode c) {
+    Object endTransaction(JsonNode c) throws Exception {
         Producer<byte[], String> producer = transactions.get(text(c, "transactional_id"));
         if (c.path("commit").asBoolean()) producer.commitTransaction();
         else producer.abortTransaction();
+        // The producer is told so before the markers are written, which move the end of the log.
+        await("the end of the transaction", () -> COMPLETE.contains(
+            admin(c).describeTransactions(List.of(text(c, "transactional_id"))).all().get()
+                .get(text(c, "transactional_id")).state()));
         return null;
     }
 
