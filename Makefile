@@ -12,8 +12,8 @@ demo: $(VENV)/.runtime tools
 
 test: $(VENV)/.dev tools
 	$(BIN)/coverage erase
-	$(BIN)/python -m pytest --cov --cov-report= $(PYTEST_ARGS)
-	$(BIN)/coverage combine --quiet --append || true
+	$(BIN)/coverage run -m pytest $(PYTEST_ARGS)
+	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
 check: $(VENV)/.dev

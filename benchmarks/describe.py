@@ -10,6 +10,7 @@ from benchmarks.rounds import interleaved, median_ratio, print_times
 from benchmarks.serving import PlainClient, serving, wait_for_port
 from benchmarks.share_groups import DRAINED_TOPIC, group_with_partitions
 from shareproxy.protocol.messages import (
+    ApiVersionsRequest,
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsRequestTopic,
@@ -25,6 +26,8 @@ def asking(client: PlainClient) -> Callable[[], None]:
     """Return a call that asks for all partitions and insists on a lag for each."""
     topic = DescribeShareGroupOffsetsRequestTopic(DRAINED_TOPIC, list(range(PARTITIONS)))
     request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(GROUP, [topic])])
+
+    client.ask(ApiVersionsRequest(), 0)  # as every client does first: the proxy learns what the broker speaks
 
     def ask() -> None:
         answer = client.ask(request, 1)
