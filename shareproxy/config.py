@@ -57,7 +57,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         client_id: what the brokers' logs show.
         listen: address of the bootstrap port.
         advertised_host: host name that clients are told; empty means the host of `listen`.
-        node_ports: ports for the brokers, `LO-HI`; the lowest belongs to node id 0.
+        node_ports: ports for the brokers, `LO-HI`.
+        node_ids: node ids in the order of their ports, such as `1-3,1000`; empty means 0 and up.
         http: address of `/livez` and `/readyz`, empty for none.
         lag_source: where lag is taken from: auto, broker, summary or batches.
         lag_timeout: seconds that a client of the proxy waits for lag that the broker did not give.
@@ -70,6 +71,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     listen: str = "127.0.0.1:19092"
     advertised_host: str = ""
     node_ports: str = "19100-19163"
+    node_ids: str = ""
     http: str = ""
     lag_source: typing.Literal["auto", "broker", "summary", "batches"] = "auto"
     lag_timeout: Seconds = 3.0

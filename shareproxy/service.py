@@ -22,6 +22,7 @@ from shareproxy.connecting import bootstrap_addresses, one_address, own_security
 from shareproxy.lag.engine import LagEngine
 from shareproxy.lag.model import SourceChoice
 from shareproxy.observe.http import HealthServer
+from shareproxy.proxy.ports import PortsError, parse_node_ids
 from shareproxy.proxy.server import Proxy, ProxySettings
 from shareproxy.service_log import configure_log
 
@@ -39,22 +40,21 @@ def proxy_settings(settings: Settings) -> ProxySettings:
     """
     listen = one_address("listen", settings.listen)
     advertised = settings.advertised_host or listen.host
-    if advertised in ("0.0.0.0", "::", ""):
-        raise ConfigError(
-            f"advertised_host: clients cannot connect to {advertised or 'an empty host'!r}; "
-            "give --advertised-host the name under which they reach this machine"
+    try:
+        return ProxySettings(
+            listen=listen,
+            advertised_host=advertised.strip("[]"),
+            node_ports=_port_range("node_ports", settings.node_ports),
+            node_ids=parse_node_ids(settings.node_ids) if settings.node_ids else None,
+            bootstrap_servers=bootstrap_addresses(settings),
+            broker_security=own_security(settings),
+            max_frame_bytes=settings.limits.max_frame_bytes,
+            max_connections=settings.limits.max_connections,
+            connect_timeout=settings.limits.connect_timeout,
+            lag_timeout=settings.lag_timeout,
         )
-    return ProxySettings(
-        listen=listen,
-        advertised_host=advertised.strip("[]"),
-        node_ports=_port_range("node_ports", settings.node_ports),
-        bootstrap_servers=bootstrap_addresses(settings),
-        broker_security=own_security(settings),
-        max_frame_bytes=settings.limits.max_frame_bytes,
-        max_connections=settings.limits.max_connections,
-        connect_timeout=settings.limits.connect_timeout,
-        lag_timeout=settings.lag_timeout,
-    )
+    except PortsError as error:
+        raise ConfigError(str(error)) from None
 
 
 class Service:

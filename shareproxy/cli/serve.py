@@ -14,7 +14,8 @@ from shareproxy.cli.options import connection_options, lag_source_option, settin
 @click.option(
     "--advertised-host", metavar="HOST", help="Host name that clients are told.  [default: the host of --listen]"
 )
-@click.option("--node-ports", metavar="LO-HI", help="Ports for the brokers; LO is node id 0.  [default: 19100-19163]")
+@click.option("--node-ports", metavar="LO-HI", help="Ports for the brokers.  [default: 19100-19163]")
+@click.option("--node-ids", metavar="IDS", help="Node ids in the order of their ports, as 1-3,1000.  [default: 0-…]")
 @click.option("--http", metavar="HOST:PORT", help="Health probes /livez and /readyz.  [default: off]")
 @lag_source_option
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.  [default: info]")
@@ -26,6 +27,7 @@ def serve(
     listen: str | None,
     advertised_host: str | None,
     node_ports: str | None,
+    node_ids: str | None,
     http: str | None,
     lag_source: str | None,
     log_level: str | None,
@@ -41,6 +43,7 @@ def serve(
             "listen": listen,
             "advertised_host": advertised_host,
             "node_ports": node_ports,
+            "node_ids": node_ids,
             "http": http,
             "command_config": command_config,
             "lag_source": lag_source,
