@@ -6,7 +6,6 @@ Must never: change anything; the questions asked here name a share partition tha
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
@@ -16,7 +15,7 @@ from shareproxy.cluster.coordinators import SHARE_TOPIC, CoordinatorFailure, Fai
 from shareproxy.cluster.errors import ClusterError
 from shareproxy.lag.brokers import Brokers, Offered, Trouble
 from shareproxy.lag.model import Source
-from shareproxy.lag.rounds import all_versions
+from shareproxy.lag.rounds import all_versions, share_of_time
 from shareproxy.lag.sources import BrokerAnswer, StateBatches, StateSummary
 from shareproxy.protocol.errors import ErrorCode
 from shareproxy.protocol.ids import NO_TOPIC_ID, GroupId, NodeId
@@ -103,8 +102,7 @@ async def explain(brokers: Brokers, *, deadline: float, group: GroupId = NOBODYS
     """
     metadata = await brokers.metadata([SHARE_TOPIC], deadline=deadline)
     # a broker that hangs must leave time for the questions to the others
-    now = asyncio.get_running_loop().time()
-    offers = await all_versions(brokers, list(metadata.nodes), deadline=now + (deadline - now) / 2)
+    offers = await all_versions(brokers, list(metadata.nodes), deadline=share_of_time(deadline, 0.5))
     offered = {node_id: answer for node_id, answer in offers.items() if not isinstance(answer, Trouble)}
     checks = []
     for node_id, node in sorted(metadata.nodes.items()):

@@ -19,6 +19,7 @@ from shareproxy.lag.groups import FoundGroup, find_share_groups
 from shareproxy.lag.leaders import METADATA_MAX_AGE, Wanted
 from shareproxy.lag.model import AskedRow, LagReport, SourceChoice
 from shareproxy.lag.report import Reporter
+from shareproxy.lag.rounds import share_of_time
 from shareproxy.lag.sources import FirstThatCan, Reading, StateBatches, StateSummary
 from shareproxy.protocol.ids import NO_TOPIC_ID, GroupId
 
@@ -137,8 +138,7 @@ class LagEngine:
         problems: list[str] = []
         if names is None:
             # a broker that hangs here must leave time for the groups of the others
-            now = asyncio.get_running_loop().time()
-            until = now + (deadline - now) * FINDING_SHARE
+            until = share_of_time(deadline, FINDING_SHARE)
             found, problems = await find_share_groups(self._cluster, deadline=until)
             groups = await self._reporter.found(found, topics, deadline)
         else:

@@ -16,7 +16,7 @@ from shareproxy.lag.group_errors import explain_missing, group_error, missing_to
 from shareproxy.lag.groups import Descriptions, FoundGroup, Listing, Listings, reads_uncommitted
 from shareproxy.lag.leaders import EndOffsets, Wanted, partitions_of
 from shareproxy.lag.model import GroupError, GroupLag, Source, SourceChoice, Status
-from shareproxy.lag.rounds import ask_all, route_all
+from shareproxy.lag.rounds import ask_all, route_all, share_of_time
 from shareproxy.lag.rows import partition_lag
 from shareproxy.lag.sources import BrokerAnswer, FirstThatCan, Reading, StateBatches, StateSummary, broker_reading
 from shareproxy.protocol.errors import ErrorCode
@@ -24,8 +24,10 @@ from shareproxy.protocol.ids import GroupId, NodeId, TopicId
 from shareproxy.protocol.messages import ShareGroupDescribeResponseDescribedGroup
 
 # How the time is shared out: whoever hangs in one step leaves some for the next. A coordinator that has to try
-# again inside needs up to 2.4 s of the usual 3 s, and is still worth waiting for.
+# again inside needs up to 2.4 s of the usual 3 s, and is worth waiting for unless there is another way to go on.
+ROUTING_SHARE: Final = 0.5
 LISTING_SHARE: Final = 0.85
+LISTING_SHARE_IF_KNOWN: Final = 0.6
 READING_SHARE: Final = 0.8
 # remembered from one report to the next, some hundred bytes each
 MOST_REMEMBERED: Final = 100_000
@@ -71,7 +73,7 @@ class Reporter:
 
     async def named(self, names: Sequence[GroupId], topics: TopicFilter, deadline: float) -> list[GroupLag]:
         """Report on groups that somebody named, in that order; each is there, at least with an error."""
-        routes = await route_all(Listings(self._brokers), names, deadline=deadline)
+        routes = await route_all(Listings(self._brokers), names, deadline=share_of_time(deadline, ROUTING_SHARE))
         return await self._all([_Work(name, None) for name in names], routes, topics, deadline, named=True)
 
     async def found(self, groups: Sequence[FoundGroup], topics: TopicFilter, deadline: float) -> list[GroupLag]:
@@ -117,7 +119,7 @@ class Reporter:
                 seen = self._ends.get(item)
                 if seen is not None and seen[0] <= started:
                     work.before[item] = seen[1]
-        reading_deadline = _share(deadline, READING_SHARE)
+        reading_deadline = share_of_time(deadline, READING_SHARE)
         async with asyncio.TaskGroup() as tasks:
             for work in works:
                 tasks.create_task(self._complete(work, topics, reading_deadline))
@@ -140,7 +142,8 @@ class Reporter:
         """Ask the coordinator for rows, and for the state of the groups where it is not known yet."""
         names = [work.group for work in works]
         unknown = [work.group for work in works if work.state is None]
-        until = _share(deadline, LISTING_SHARE)
+        known = all(work.group in self._partitions for work in works)
+        until = share_of_time(deadline, LISTING_SHARE_IF_KNOWN if known else LISTING_SHARE)
         listings, descriptions = await asyncio.gather(
             ask_all(Listings(self._brokers), names, deadline=until, routes=routes),
             ask_all(Descriptions(self._brokers), unknown, deadline=until, routes=routes),
@@ -285,12 +288,6 @@ class Reporter:
 
 
 _MAY_HAVE_AN_END: Final = frozenset({Status.NOT_AUTHORIZED, Status.UNSUPPORTED, Status.ERROR, Status.LAG_UNSET})
-
-
-def _share(deadline: float, part: float) -> float:
-    """Return when a part of the time that is left is over."""
-    now = asyncio.get_running_loop().time()
-    return now + (deadline - now) * part
 
 
 def _is_open(reading: Reading) -> bool:

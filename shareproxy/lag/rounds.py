@@ -19,9 +19,19 @@ from shareproxy.protocol.ids import NodeId
 FIRST_PAUSE: Final = 0.025
 LONGEST_PAUSE: Final = 0.5
 
+# Whoever is asked keeps the deadline; this guards against one that does not. It comes later, so that it does not cut
+# off an error that is just being raised.
+GRACE: Final = 0.02
+
 T = TypeVar("T", bound=Hashable)
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
+
+
+def share_of_time(deadline: float, part: float) -> float:
+    """Return the deadline of a step that may take a part of the time that is left."""
+    now = asyncio.get_running_loop().time()
+    return now + (deadline - now) * part
 
 
 class Router(Protocol[T]):
@@ -59,7 +69,7 @@ async def ask_all(
     if not items:
         return answers
     try:
-        async with asyncio.timeout_at(deadline):
+        async with asyncio.timeout_at(deadline + GRACE):
             await _Attempts(question, answers, deadline).settle(items, routes, 0)
     except TimeoutError:
         pass
@@ -74,7 +84,7 @@ async def route_all(question: Router[T], items: Sequence[T], *, deadline: float)
     if not items:
         return {}
     try:
-        async with asyncio.timeout_at(deadline):
+        async with asyncio.timeout_at(deadline + GRACE):
             return dict(await question.route(items, fresh=False, deadline=deadline))
     except ClusterError as error:
         return dict.fromkeys(items, trouble_from_error(error))
@@ -89,7 +99,7 @@ async def all_versions(
 
     async def versions(node_id: NodeId) -> Offered | Trouble:
         try:
-            async with asyncio.timeout_at(deadline):
+            async with asyncio.timeout_at(deadline + GRACE):
                 return await brokers.versions(node_id, deadline=deadline)
         except ClusterError as error:
             return trouble_from_error(error)

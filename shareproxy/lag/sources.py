@@ -16,7 +16,7 @@ from shareproxy.lag.arithmetic import UNKNOWN, known, wire_lag
 from shareproxy.lag.brokers import Brokers, Offered, Trouble, trouble_from_code
 from shareproxy.lag.leaders import EndOffsets, Wanted, fill_in
 from shareproxy.lag.model import Source, Status
-from shareproxy.lag.rounds import all_versions, ask_all, route_all
+from shareproxy.lag.rounds import all_versions, ask_all, route_all, share_of_time
 from shareproxy.lag.state import FENCED, Batches, Coordinators, StoredState, Summaries
 from shareproxy.protocol.ids import GroupId, NodeId
 from shareproxy.protocol.messages import (
@@ -32,6 +32,10 @@ Routes = Mapping[Wanted, NodeId | Trouble]
 
 Epochs = Mapping[Wanted, int]
 NO_EPOCHS: Final[Epochs] = {}
+
+# Parts of the time that is left: a broker that hangs must not take all of it from the others.
+STATE_SHARE: Final = 0.7
+VERSIONS_SHARE: Final = 0.3
 
 WITH_LAG: Final = 1
 """First version of API 90 that has Lag."""
@@ -204,7 +208,8 @@ class _StateSource:
             else:
                 placed.append(item)
         started: list[Wanted] = []
-        for item, state in (await self._states(group, placed, deadline, routes, epochs)).items():
+        states = await self._states(group, placed, share_of_time(deadline, STATE_SHARE), routes, epochs)
+        for item, state in states.items():
             if isinstance(state, Trouble):
                 readings[item] = Reading(self.source, trouble=state)
                 continue
@@ -255,7 +260,8 @@ class StateBatches(_StateSource):
     ) -> Mapping[Wanted, StoredState | Trouble]:
         """Read the batches with the epochs given, and where there is none or an old one, with that of API 87."""
         unknown = [item for item in items if item not in epochs]
-        states, read_now = await self._summaries(group, unknown, deadline, routes)
+        # a coordinator that hangs does so here already, and must leave time for the batches of the others
+        states, read_now = await self._summaries(group, unknown, share_of_time(deadline, 0.5), routes)
         first = {item: epoch for item in items if (epoch := epochs.get(item, read_now.get(item))) is not None}
         states.update(await self._batches(group, first, deadline, routes))
         fenced = [item for item in first if states[item] is FENCED]
@@ -309,9 +315,10 @@ class FirstThatCan:
         """Read all partitions, at the latest at the deadline."""
         routes = await route_all(Coordinators(self._brokers, group), partitions, deadline=deadline)
         nodes = {node_id for node_id in routes.values() if not isinstance(node_id, Trouble)}
+        offers = await all_versions(self._brokers, nodes, deadline=share_of_time(deadline, VERSIONS_SHARE))
         old = {
             node_id
-            for node_id, offered in (await all_versions(self._brokers, nodes, deadline=deadline)).items()
+            for node_id, offered in offers.items()
             if not isinstance(offered, Trouble) and not self._summary.supports(offered)
         }
         # what is wrong with a coordinator that was not found or does not answer is wrong for both sources
