@@ -8,6 +8,7 @@ has given up on something odd but legal.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 from shareproxy.protocol import interpreter
@@ -37,9 +38,10 @@ def compile_decoder(plan: StructPlan, title: str) -> Decoder:
         try:
             return decode(data, offset)
         except Exception as error:
-            if len(data) - offset > EXPLAINED_BYTES:
-                raise DecodeError(f"damaged; {len(data)} bytes are too many to look for the place", (title,)) from error
-            return interpreter.decode(plan, data, offset)
+            size = len(data) - offset
+            if size > EXPLAINED_BYTES:
+                raise DecodeError(f"damaged; {size} bytes are too many to look for the place", (title,)) from error
+        return interpreter.decode(plan, data, offset)
 
     return decoder
 
@@ -54,9 +56,8 @@ def compile_encoder(plan: StructPlan, title: str) -> Encoder:
     encode = encode_function(plan, f"encode {title}")
 
     def encoder(message: ProtocolStruct) -> bytes:
-        try:
+        with suppress(Exception):
             return encode(message)
-        except Exception:
-            return interpreter.encode(plan, message)
+        return interpreter.encode(plan, message)
 
     return encoder

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from shareproxy.protocol import primitives
 from shareproxy.protocol.construction import not_default, unwritable
@@ -63,8 +64,7 @@ def _whole(source: Source, name: str, plan: StructPlan) -> None:
         source.line("return b''.join(out)")
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(msgspec.Struct, frozen=True):
     """Something that is queued to be written.
 
     Args:

@@ -52,7 +52,7 @@ def read_correlation_id(frame: bytes | memoryview) -> int:
     return int(_SIZE.unpack_from(frame)[0])
 
 
-def request_header_version(message: type[Request[Response]], version: int) -> int:
+def request_header_version(message: type[Request[Any]], version: int) -> int:
     """Return 2 where the body is flexible, else 1."""
     return 2 if version >= message.first_flexible_version else 1
 

@@ -6,9 +6,10 @@ Must never: touch bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
+
+import msgspec
 
 from shareproxy.protocol import messages
 from shareproxy.protocol.message import Message, ProtocolStruct
@@ -36,8 +37,7 @@ FIXED: Final = {
 """`struct` codes of the types with a fixed size, the same in flexible versions."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """What to do about one field in one version.
 
     Args:
@@ -86,8 +86,7 @@ class Step:
         return self.struct.struct_class() if self.struct is not None else self.default
 
 
-@dataclass(frozen=True, slots=True)
-class StructPlan:
+class StructPlan(msgspec.Struct, frozen=True):
     """Steps of one struct in one version, in the order of the class's fields.
 
     Args:

@@ -11,8 +11,9 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+import msgspec
 
 from shareproxy.protocol.errors import SchemaError
 from shareproxy.protocol.json_text import JsonTextError, JsonValue, parse_json_with_comments
@@ -44,8 +45,7 @@ ZERO_UUID: Final = bytes(16)
 Default: TypeAlias = bool | int | float | str | bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class FieldSchema:
+class FieldSchema(msgspec.Struct, frozen=True):
     """One field as the schema declares it.
 
     Args:
@@ -82,8 +82,7 @@ class FieldSchema:
         return self.element not in PRIMITIVES
 
 
-@dataclass(frozen=True, slots=True)
-class MessageSchema:
+class MessageSchema(msgspec.Struct, frozen=True):
     """One message: its number, its versions and its fields in wire order."""
 
     name: str
@@ -203,8 +202,7 @@ class _Attributes:
             raise self.error(attribute, "is not an attribute of Kafka's schema language")
 
 
-@dataclass(frozen=True, slots=True)
-class _CommonStruct:
+class _CommonStruct(msgspec.Struct, frozen=True):
     versions: VersionRange
     fields: list[JsonValue]
 

@@ -12,11 +12,10 @@ from typing import Any
 
 
 class Source:
-    """Lines of one function, of those it calls, and the objects they name."""
+    """Lines of one function and the objects they name."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self._finished: list[str] = []
         self._shared: dict[str, str] = {}
         self.names: dict[str, object] = {}
         self._depth = 0
@@ -33,15 +32,6 @@ class Source:
         self._depth += 1
         yield
         self._depth -= 1
-
-    @contextmanager
-    def apart(self) -> Iterator[None]:
-        """Write another function; it will stand before the one being written."""
-        lines, depth = self.lines, self._depth
-        self.lines, self._depth = [], 0
-        yield
-        self._finished += self.lines
-        self.lines, self._depth = lines, depth
 
     def fresh(self, stem: str) -> str:
         """Return a variable name that is not used yet."""
@@ -70,7 +60,7 @@ class Source:
             name: the function that they define.
             title: stands for the file's name in tracebacks.
         """
-        text = "\n".join(self._finished + self.lines) + "\n"
+        text = "\n".join(self.lines) + "\n"
         file = f"<{title}>"
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
         scope: dict[str, Any] = dict(self.names)

@@ -30,13 +30,8 @@ class Address(NamedTuple):
     port: int
 
 
-class Located(NamedTuple):
-    """An address and the bytes that hold its host and port: `data[start:stop]`."""
-
-    start: int
-    address: Address
-    stop: int
-
+Located: TypeAlias = tuple[int, Address, int]
+"""Start and stop of the bytes that hold host and port, with the address between them."""
 
 Locator: TypeAlias = Callable[[bytes, int], list[Located]]
 Mapping: TypeAlias = Callable[[int, str, int], tuple[str, int] | None]
@@ -182,7 +177,7 @@ class _Walk:
             line("p += n")
         line("port, = i32(data, p)")
         line("p += 4")
-        line("found.append(Located(start, Address(node_id, host, port), p))")
+        line("found.append((start, Address(node_id, host, port), p))")
 
     def _field(self, step: Step) -> None:
         if step.is_array:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import starmap
 from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+import msgspec
 
 from shareproxy.protocol.construction import arguments, not_default, unwritable
 from shareproxy.protocol.plan import FIXED, Step, StructPlan
@@ -34,8 +35,7 @@ MOST: Final = 256  # functions kept for one struct: a peer chooses the shapes
 F = TypeVar("F")
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """One piece of a flat struct.
 
     Args:
@@ -51,8 +51,7 @@ class Part:
     size_code: str
 
 
-@dataclass(frozen=True, slots=True)
-class Flat:
+class Flat(msgspec.Struct, frozen=True):
     """A struct that can be read in stretches."""
 
     plan: StructPlan

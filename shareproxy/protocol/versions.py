@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 HIGHEST: Final = 32767  # int16: an open range ends here
 _RANGE: Final = re.compile(r"(\d{1,5})(?:(\+)|-(\d{1,5}))?")
 
 
-@dataclass(frozen=True, slots=True)
-class VersionRange:
+class VersionRange(msgspec.Struct, frozen=True):
     """A closed range of versions; empty if `lowest > highest`.
 
     Args:
