@@ -12,9 +12,9 @@ from typing import Final, TypeVar
 
 from shareproxy.cluster.addresses import Address
 from shareproxy.cluster.connection import Connection
-from shareproxy.cluster.errors import BadAnswer, ClusterError, ConnectionClosed, Unreachable
+from shareproxy.cluster.errors import BadAnswer, ClusterError, ConnectionClosed, DeadlinePassed, Unreachable
 from shareproxy.cluster.metadata import Node
-from shareproxy.cluster.pool import CONTROL, DATA, ConnectionPool
+from shareproxy.cluster.pool import CONTROL, ConnectionPool
 from shareproxy.cluster.retries import Backoff, Retry
 from shareproxy.cluster.security import Security
 from shareproxy.protocol.ids import NodeId
@@ -23,6 +23,9 @@ from shareproxy.protocol.messages import AlterShareGroupOffsetsRequest, DeleteSh
 
 Q = TypeVar("Q", bound=Response)
 T = TypeVar("T")
+
+Connect = Callable[[], Awaitable[tuple[Connection, bool]]]
+"""Give a connection, and whether it was opened for this call."""
 
 # one of several brokers must not use up all the time; the last attempt of a round gets what is left
 LEAST_ATTEMPT_SECONDS: Final = 1.0
@@ -66,25 +69,23 @@ class BrokerCalls:
 
     async def send(
         self,
-        address: Address | None,
+        connect: Connect,
         build: Callable[[Connection], Request[Q]],
         deadline: float,
         *,
-        purpose: str = DATA,
         max_version: int | None = None,
         min_version: int | None = None,
     ) -> Q:
-        """Send one request to an address, None for any broker; only a stale connection is tried a second time.
+        """Send one request; only where the connection turns out to be stale, a second time on a new one.
 
         Args:
-            address: of the broker.
+            connect: gives the connection.
             build: makes the request for the connection it goes out on.
             deadline: in the event loop's time.
-            purpose: requests of different purposes never wait for each other.
             max_version: use no newer version.
             min_version: use no older version.
         """
-        connection, fresh = await self.connection(address, purpose, deadline)
+        connection, fresh = await connect()
         message = build(connection)
         try:
             return await connection.request(
@@ -96,7 +97,7 @@ class BrokerCalls:
             if fresh or message.api_key in CHANGING:
                 raise
         # the broker may have closed an idle connection at the very moment we used it
-        connection, _ = await self.connection(address, purpose, deadline)
+        connection, _ = await connect()
         return await connection.request(
             build(connection), deadline=deadline, max_version=max_version, min_version=min_version
         )
@@ -129,7 +130,9 @@ class BrokerCalls:
         """
 
         async def ask(candidate: Address | None, until: float) -> Q:
-            return await self.send(candidate, build, until, purpose=CONTROL, min_version=min_version)
+            return await self.send(
+                lambda: self.connection(candidate, CONTROL, until), build, until, min_version=min_version
+            )
 
         return await self._until_one_answers(CONTROL, ask, deadline)
 
@@ -138,8 +141,9 @@ class BrokerCalls:
     ) -> T:
         loop = asyncio.get_running_loop()
         backoff = Backoff()
+        failures: dict[Address | None, ClusterError] = {}
         while True:
-            failures: dict[str, ClusterError] = {}
+            round_errors: list[ClusterError] = []
             candidates = self._candidates(purpose)
             for position, candidate in enumerate(candidates):
                 left, remaining = deadline - loop.time(), len(candidates) - position
@@ -154,15 +158,13 @@ class BrokerCalls:
                 except ClusterError as error:
                     if error.retry is Retry.FINAL and not isinstance(error, Unreachable | ConnectionClosed):
                         raise
-                    failures[str(error)] = error
+                    failures[candidate] = error
+                    round_errors.append(error)
                     self._turn += 1
-            errors = list(failures.values())
-            if errors and all(error.retry is Retry.FINAL for error in errors):
-                raise errors[0]
+            if round_errors and all(error.retry is Retry.FINAL for error in round_errors):
+                raise round_errors[0]
             if not await backoff.pause(deadline):
-                if len(errors) == 1:
-                    raise errors[0]
-                raise Unreachable(f"no broker answered: {'; '.join(failures) or 'no time was left'}")
+                raise _nobody_answered(list(failures.values()))
 
     def _candidates(self, purpose: str) -> list[Address | None]:
         """Return whom to ask: a broker we are connected to (None), then all others, from another one each time."""
@@ -170,3 +172,11 @@ class BrokerCalls:
         start = self._turn % len(everyone)
         order: list[Address | None] = [*everyone[start:], *everyone[:start]]
         return [None, *order] if self._pool.usable(purpose) else order
+
+
+def _nobody_answered(errors: Sequence[ClusterError]) -> ClusterError:
+    sentences = list(dict.fromkeys(str(error) for error in errors))
+    if len(sentences) == 1:
+        return errors[0]
+    kind = DeadlinePassed if all(isinstance(error, DeadlinePassed) for error in errors) else Unreachable
+    return kind(f"no broker answered: {'; '.join(sentences) or 'no time was left'}")

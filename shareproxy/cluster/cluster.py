@@ -13,9 +13,10 @@ from typing import Final, Self, TypeVar
 
 from shareproxy.cluster.addresses import Address
 from shareproxy.cluster.broker_calls import BrokerCalls
+from shareproxy.cluster.connection import Connection
 from shareproxy.cluster.coordinator_search import CoordinatorSearch
 from shareproxy.cluster.coordinators import CoordinatorFailure, FailureReason
-from shareproxy.cluster.errors import BrokerError, ClusterError, ConnectionClosed, Unreachable
+from shareproxy.cluster.errors import BrokerError, ClusterError, ConnectionClosed, DeadlinePassed, Unreachable
 from shareproxy.cluster.metadata import (
     ClusterMetadata,
     Node,
@@ -112,7 +113,8 @@ class Cluster:
         self._check_open()
         key = None if topics is None else frozenset(topics)
         kept = self._metadata.get(key)
-        if kept is not None and asyncio.get_running_loop().time() - kept[0] <= max_age:
+        # the loop's clock may stand still for a moment: age 0 is not an answer from the same millisecond
+        if kept is not None and 0 < max_age >= asyncio.get_running_loop().time() - kept[0]:
             return kept[1]
 
         async def ask(until: float) -> ClusterMetadata:
@@ -147,12 +149,10 @@ class Cluster:
             ConnectionClosed: the connection ended before the answer came.
             UnsupportedApi: no version fits.
         """
-        address = await self._reachable(node_id, purpose, deadline)
         return await self._brokers.send(
-            address,
+            lambda: self._connect(node_id, purpose, deadline),
             lambda _: message,
             deadline,
-            purpose=purpose,
             max_version=max_version,
             min_version=min_version,
         )
@@ -172,8 +172,7 @@ class Cluster:
         Raises:
             ClusterError: the node cannot be reached.
         """
-        address = await self._reachable(node_id, DATA, deadline)
-        connection, _ = await self._brokers.connection(address, DATA, deadline)
+        connection, _ = await self._connect(node_id, DATA, deadline)
         return connection.versions
 
     async def group_coordinator(self, group: GroupId, *, deadline: float) -> NodeId:
@@ -215,23 +214,25 @@ class Cluster:
         """Ask for metadata anew next time, whatever age the caller accepts."""
         self._metadata.clear()
 
-    async def _reachable(self, node_id: NodeId | None, purpose: str, deadline: float) -> Address | None:
-        """Return the address of a node after connecting to it, where it has moved to if it has."""
+    async def _connect(self, node_id: NodeId | None, purpose: str, deadline: float) -> tuple[Connection, bool]:
+        """Return a connection to a node, where it has moved to if it has, and whether it was opened now."""
         self._check_open()
         if node_id is None:
-            return None
+            return await self._brokers.connection(None, purpose, deadline)
         node = self._brokers.nodes.get(node_id) or await self._find_node(node_id, deadline)
         try:
-            await self._brokers.connection(node.address, purpose, deadline)
+            return await self._brokers.connection(node.address, purpose, deadline)
         except (Unreachable, ConnectionClosed) as error:
+            failure = Unreachable(f"node {node_id} at {error}")
             if asyncio.get_running_loop().time() >= deadline:
-                raise Unreachable(f"node {node_id} at {error}") from error
-            moved = await self._find_node(node_id, deadline)
+                raise failure from error
+            try:
+                moved = await self._find_node(node_id, deadline)
+            except DeadlinePassed:
+                raise failure from error
             if moved.address == node.address:
-                raise Unreachable(f"node {node_id} at {error}") from error
-            await self._brokers.connection(moved.address, purpose, deadline)
-            node = moved
-        return node.address
+                raise failure from error
+        return await self._brokers.connection(moved.address, purpose, deadline)
 
     async def _find_node(self, node_id: NodeId, deadline: float) -> Node:
         nodes = (await self.metadata((), deadline=deadline)).nodes

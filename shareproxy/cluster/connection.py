@@ -17,6 +17,7 @@ from shareproxy.cluster.errors import (
     AuthenticationFailed,
     BadAnswer,
     BrokerError,
+    ClusterError,
     ConnectionClosed,
     DeadlinePassed,
     Unreachable,
@@ -43,6 +44,7 @@ API_VERSIONS_VERSION: Final = 4
 ADDRESS_SECONDS: Final = 1.0
 
 _TRY_TLS: Final = "; if this listener speaks TLS, set security.protocol=SSL or SASL_SSL"
+_TRY_CERTIFICATE: Final = "; if this listener wants a certificate of the client, set ssl.keystore.location"
 _TRY_SASL: Final = (
     "; if this listener wants a login, set security.protocol=SASL_PLAINTEXT or SASL_SSL and sasl.mechanism"
 )
@@ -94,7 +96,7 @@ class Connection:
         pipeline = await _connect(address, security, deadline, max_answer_bytes)
         try:
             connection = cls(address, security, pipeline, client_id)
-            pipeline.hint = "" if security.tls else _TRY_TLS
+            pipeline.hint = _hint(security)
             connection.versions = await connection._ask_versions(deadline)
             if security.sasl:
                 # imported here: most connections have no login, and the SASL library is slow to load
@@ -106,8 +108,11 @@ class Connection:
                     connection.expires_at = asyncio.get_running_loop().time() + lifetime
             else:
                 pipeline.hint = _TRY_SASL  # such a listener closes at the first request that needs a login
-        except BaseException:
+        except BaseException as error:
             pipeline.fail(ConnectionClosed(f"the connection to {address} was given up"))
+            if isinstance(error, ConnectionClosed) and isinstance(error.__cause__, ssl.SSLError):
+                # with TLS 1.3 a broker refuses our certificate only after the handshake
+                raise _tls_failure(address, error.__cause__) from error
             raise
         return connection
 
@@ -210,6 +215,13 @@ class Connection:
         await self._pipeline.close()
 
 
+def _hint(security: Security) -> str:
+    """Return what to try if the broker hangs up at the very first request."""
+    if not security.tls:
+        return _TRY_TLS
+    return _TRY_CERTIFICATE if security.certificate_file is None and security.certificate_pem is None else ""
+
+
 def _fallback_version(answer: ApiVersionsResponse) -> int:
     """Return the version to ask in after error 35, whose answer may say what the broker knows."""
     for key in answer.api_keys:
@@ -283,12 +295,20 @@ def _raise_if_final(address: Address, security: Security, error: OSError) -> Non
             raise WrongListener(
                 f"{address} does not speak TLS here; set security.protocol={plain}, or name the TLS listener's port"
             ) from error
-        raise AuthenticationFailed(f"{address}: {cause_text(error)}") from error
+        raise _tls_failure(address, error) from error
     if security.tls and isinstance(error, ConnectionResetError):
         # a plain listener takes our greeting for a frame of 352 MiB and hangs up
         raise WrongListener(
             f"{address} hung up during the TLS handshake; if this listener is not TLS, set security.protocol={plain}"
         ) from error
+
+
+def _tls_failure(address: Address, error: ssl.SSLError) -> ClusterError:
+    reason = error.reason or ""
+    if "CERTIFICATE" in reason or "UNKNOWN_CA" in reason or "HANDSHAKE_FAILURE" in reason:
+        advice = "set ssl.keystore.location to a certificate that it accepts"
+        return AuthenticationFailed(f"{address} does not accept us: {cause_text(error)}; {advice}")
+    return Unreachable(f"{address}: {cause_text(error)}")
 
 
 _NOT_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER_FAILURE"})

@@ -7,7 +7,6 @@ Must never: await on the data path, or give an answer to a request it does not b
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
 from typing import Final, cast
 
@@ -47,7 +46,7 @@ class Pipeline(asyncio.Protocol):
         """What to try if the broker closes the connection now; put behind the sentence."""
         self._loop = asyncio.get_running_loop()
         self._reader = FrameReader(limit)
-        self._transport: asyncio.Transport | None = None
+        self._transport: asyncio.Transport  # from `connection_made` on
         self._pending: deque[_Pending] = deque()
         self._waiting = 0
         self._first_bytes = b""
@@ -61,8 +60,6 @@ class Pipeline(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start: the connection is open."""
         self._transport = cast("asyncio.Transport", transport)
-        if self._error is not None:  # closed while it was opened
-            self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Hand whole answers to those who wait for them."""
@@ -132,11 +129,6 @@ class Pipeline(asyncio.Protocol):
         return self._lost.done()
 
     @property
-    def waiting(self) -> int:
-        """Count the callers that wait for an answer or for room to send."""
-        return self._waiting
-
-    @property
     def in_flight(self) -> int:
         """Count the requests without answer, also those that nobody waits for any more."""
         return len(self._pending)
@@ -172,7 +164,6 @@ class Pipeline(asyncio.Protocol):
                     await asyncio.shield(self._writable)
                 if self._error is not None:
                     raise self._closed_error()
-                assert self._transport is not None
                 answer: asyncio.Future[bytes] = self._loop.create_future()
                 self._pending.append(_Pending(correlation_id, answer, self._loop.time()))
                 self._transport.write(sized(frame))
@@ -187,8 +178,7 @@ class Pipeline(asyncio.Protocol):
     def fail(self, error: ConnectionClosed, cause: BaseException | None = None) -> None:
         """Drop the connection at once and tell everyone who waits why."""
         self._give_up(error, cause)
-        if self._transport is not None:
-            self._transport.abort()
+        self._transport.abort()
 
     def retire(self) -> None:
         """Take no more requests; close as soon as nobody waits for an answer."""
@@ -199,18 +189,14 @@ class Pipeline(asyncio.Protocol):
     async def close(self) -> None:
         """Close and wait until the transport is gone."""
         self._end(ConnectionClosed(f"the connection to {self.where} was closed on this side"))
-        if self._transport is None:
-            return
         done, _ = await asyncio.wait([self._lost], timeout=CLOSE_SECONDS)
         if not done:
             self._transport.abort()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._lost
+            await self._lost
 
     def _end(self, error: ConnectionClosed) -> None:
         self._give_up(error, None)
-        if self._transport is not None:
-            self._transport.close()
+        self._transport.close()
 
     def _give_up(self, error: ConnectionClosed, cause: BaseException | None) -> None:
         if self._error is not None:

@@ -44,6 +44,7 @@ BOOTSTRAP: Final = "bootstrap.servers"
 _PEM: Final = b"-----BEGIN "
 _PEM_BLOCK: Final = re.compile(r"(-----BEGIN [^-]+-----)(.*?)(-----END [^-]+-----)", re.DOTALL)
 _JKS: Final = b"\xfe\xed\xfe\xed"
+_DER: Final = b"\x30"
 _MODULES: Final = {
     "PLAIN": "PlainLoginModule",
     "SCRAM-SHA-256": "ScramLoginModule",
@@ -188,7 +189,7 @@ class _Reader:
         except OSError as error:
             raise self._wrong(location_key, f"{location} cannot be read: {error.strerror}") from error
         if _PEM not in head:
-            raise self._wrong(location_key, f"{location} {_conversion(store, head)}")
+            raise self._wrong(location_key, f"{location} {_conversion(store, location, head)}")
         if kind not in ("", "PEM"):
             raise self._wrong(f"ssl.{store}.type", f"is {kind}, but {location} holds PEM; set ssl.{store}.type=PEM")
         return {file_field: location}
@@ -265,15 +266,15 @@ def _pem_text(value: str) -> str:
     return "".join(f"{begin}\n{chr(10).join(body.split())}\n{end}\n" for begin, body, end in _PEM_BLOCK.findall(value))
 
 
-def _conversion(store: str, head: bytes) -> str:
+def _conversion(store: str, location: str, head: bytes) -> str:
     """Say how to turn a Java key store into PEM, which every client can read."""
-    what = "-nokeys " if store == "truststore" else "-nodes "
-    openssl = f"openssl pkcs12 -in store.p12 {what}-out {store}.pem"
-    then = f"and set ssl.{store}.type=PEM and ssl.{store}.location={store}.pem"
+    kept = "-nokeys" if store == "truststore" else "-nodes"
+    then = f"set ssl.{store}.type=PEM and ssl.{store}.location={store}.pem"
+    source, first = location, ""
     if head.startswith(_JKS):
-        keytool = "keytool -importkeystore -srckeystore STORE -destkeystore store.p12 -deststoretype PKCS12"
-        return f"is a Java key store (JKS), which only Java reads; convert it with `{keytool}` and `{openssl}`, {then}"
-    if head.startswith(b"\x30"):
-        openssl = openssl.replace("store.p12", "STORE")
-        return f"is a PKCS12 store, which is not supported; convert it with `{openssl}`, {then}"
-    return f"holds no PEM certificate; {then.removeprefix('and ')}"
+        source = f"{store}.p12"
+        first = f"`keytool -importkeystore -srckeystore {location} -destkeystore {source} -deststoretype PKCS12` and "
+    elif not head.startswith(_DER):
+        return f"holds no PEM certificate; {then}"
+    kind = "a JKS store, which only Java reads" if first else "a PKCS12 store, which is not supported"
+    return f"is {kind}; convert it with {first}`openssl pkcs12 -in {source} {kept} -out {store}.pem`, and {then}"

@@ -173,7 +173,7 @@ class ScriptedCluster:
     Attributes:
         brokers: node id → broker.
         topics: name → leaders by partition (None: no leader), or an error code.
-        coordinator: node id that FindCoordinator names for every key, or an error code below 0 turned positive.
+        coordinator: key and key type → node id and error code in FindCoordinator's answer.
     """
 
     def __init__(self, node_ids: Sequence[int] = (1,)) -> None:

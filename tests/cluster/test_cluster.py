@@ -234,6 +234,21 @@ async def test_a_fresh_connection_that_closes_is_told(brokers: ScriptedCluster, 
     with pytest.raises(ConnectionClosed, match="closed the connection"):
         await cluster.request(NodeId(2), ListGroupsRequest(), deadline=soon())
 
+    assert brokers.brokers[2].count(ListGroupsRequest) == 1
+
+
+async def test_a_garbage_answer_is_not_asked_for_again(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    """It would be garbage again."""
+    broker = brokers.brokers[2]
+    broker.on(ListGroupsRequest, lambda _: ListGroupsResponse())
+    await cluster.request(NodeId(2), ListGroupsRequest(), deadline=soon())
+    broker.on(ListGroupsRequest, lambda _: b"\xff\xff\xff\xff")
+
+    with pytest.raises(BadAnswer):
+        await cluster.request(NodeId(2), ListGroupsRequest(), deadline=soon())
+
+    assert broker.count(ListGroupsRequest) == 2
+
 
 async def test_an_unknown_node_is_looked_up_once(brokers: ScriptedCluster, cluster: Cluster) -> None:
     """The sentence says which nodes there are."""
@@ -256,13 +271,27 @@ async def test_a_node_that_is_down_is_named(brokers: ScriptedCluster, cluster: C
 async def test_a_node_that_moved_is_followed(brokers: ScriptedCluster, cluster: Cluster) -> None:
     """Its new address is in the metadata."""
     await cluster.metadata((), deadline=soon())
-    await brokers.brokers[5].stop()
-    brokers.brokers[5].on(ListGroupsRequest, lambda _: ListGroupsResponse())
-    await brokers.brokers[5].start()
+    old, new = brokers.brokers[5], ScriptedBroker(5)
+    new.on(ListGroupsRequest, lambda _: ListGroupsResponse())
+    brokers.brokers[5] = await new.start()
+    await old.stop()
 
     await cluster.request(NodeId(5), ListGroupsRequest(), deadline=soon())
 
-    assert brokers.brokers[5].count(ListGroupsRequest) == 1
+    assert new.count(ListGroupsRequest) == 1
+
+
+async def test_a_node_that_is_down_is_named_also_when_nobody_else_answers(
+    brokers: ScriptedCluster, cluster: Cluster
+) -> None:
+    """What the caller asked for is more telling than the look for a new address."""
+    await cluster.metadata((), deadline=soon())
+    for broker in brokers.brokers.values():
+        broker.on(MetadataRequest, lambda _: SILENCE)
+    await brokers.brokers[5].stop()
+
+    with pytest.raises(Unreachable, match=r"node 5 at .*: connection refused"):
+        await cluster.request(NodeId(5), ListGroupsRequest(), deadline=soon(0.2))
 
 
 async def test_a_silent_node_costs_the_deadline_only(brokers: ScriptedCluster, cluster: Cluster) -> None:

@@ -413,35 +413,71 @@ async def test_a_cancelled_open_leaves_no_socket() -> None:
     server.close()
 
 
-async def test_sending_waits_for_a_broker_that_does_not_read() -> None:
-    """A sender that finds the buffers full keeps its own deadline, and the memory stays bounded."""
-    go_on = asyncio.Event()
+@pytest.fixture
+async def deaf_broker() -> AsyncIterator[Address]:
+    """Something that answers ApiVersions and then reads no more."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1_000)
+        offered = [ApiVersionsResponseApiVersion(ListGroupsRequest.api_key, 0, 5)]
         writer.write(sized(encode_response(ApiVersionsResponse(api_keys=offered), 4, 0)))
-        await go_on.wait()
-        writer.close()
+        await ended.wait()
+        writer.transport.abort()
 
-    offered = [ApiVersionsResponseApiVersion(16, 0, 5)]
+    ended = asyncio.Event()
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    address = Address("127.0.0.1", server.sockets[0].getsockname()[1])
-    connection = await Connection.open(address, deadline=soon())
-    big = ListGroupsRequest(states_filter=["x" * 30_000] * 1_000)  # 30 MB, more than any socket buffer takes
-    first = asyncio.ensure_future(connection.request(big, deadline=soon()))
+    yield Address("127.0.0.1", server.sockets[0].getsockname()[1])
+    ended.set()
+    server.close()
+    await server.wait_closed()
+
+
+# 30 MB, more than any socket buffer takes
+BIG = ListGroupsRequest(states_filter=["x" * 30_000] * 1_000)
+
+
+async def test_sending_waits_for_a_broker_that_does_not_read(deaf_broker: Address) -> None:
+    """Whoever finds the buffers full keeps their own deadline, and the memory stays bounded."""
+    connection = await Connection.open(deaf_broker, deadline=soon())
+    first = asyncio.ensure_future(connection.request(BIG, deadline=soon()))
     await eventually(lambda: not connection.idle)
 
     outcomes = await asyncio.gather(
-        *(connection.request(big, deadline=soon(0.05)) for _ in range(20)), return_exceptions=True
+        *(connection.request(BIG, deadline=soon(0.5)) for _ in range(5)), return_exceptions=True
     )
 
-    assert all(isinstance(outcome, DeadlinePassed) for outcome in outcomes)
+    assert [type(outcome) for outcome in outcomes] == [DeadlinePassed] * 5
     assert connection.in_flight == 1  # the others were never written
-    go_on.set()
+    waiting = asyncio.ensure_future(connection.request(ListGroupsRequest(), deadline=soon()))
+    first.cancel()
+    await connection.close()
+    with pytest.raises(ConnectionClosed, match="closed on this side"):
+        await waiting
+
+
+async def test_closing_does_not_wait_for_a_broker_that_does_not_read(
+    deaf_broker: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is still to be sent is dropped."""
+    monkeypatch.setattr("shareproxy.cluster.pipeline.CLOSE_SECONDS", 0.02)
+    connection = await Connection.open(deaf_broker, deadline=soon())
+    first = asyncio.ensure_future(connection.request(BIG, deadline=soon()))
+    await eventually(lambda: not connection.idle)
+
+    await connection.close()
+
+    assert connection.finished
     with pytest.raises(ConnectionClosed):
         await first
-    await connection.close()
-    server.close()
+
+
+async def test_sending_goes_on_when_the_broker_reads_again(broker: ScriptedBroker, connection: Connection) -> None:
+    """Requests larger than the buffers arrive whole."""
+    broker.on(ListGroupsRequest, lambda request: ListGroupsResponse(len(request.states_filter)))
+
+    answers = await asyncio.gather(*(connection.request(BIG, deadline=soon(60)) for _ in range(2)))
+
+    assert [answer.throttle_time_ms for answer in answers] == [1_000, 1_000]
 
 
 async def test_closing_tells_those_who_wait(broker: ScriptedBroker, connection: Connection) -> None:
