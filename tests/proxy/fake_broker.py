@@ -165,7 +165,7 @@ class Client:
 async def eventually(condition: Callable[[], object]) -> None:
     """Wait for something that nobody reports."""
     async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110 - there is no event for it
+        while not condition():
             await asyncio.sleep(0.002)
 
 

@@ -59,6 +59,7 @@ def running_proxy(
     own_bootstrap_servers: str | None = None,
     source: SourceChoice = SourceChoice.AUTO,
     fills_lag: bool = True,
+    wait_ready: bool = True,
     new_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop,
 ) -> Iterator[RunningProxy]:
     """Run a proxy in front of a cluster until the block ends.
@@ -70,6 +71,7 @@ def running_proxy(
         own_bootstrap_servers: where those go; None for the same brokers.
         source: where lag is taken from.
         fills_lag: False for a proxy without a lag engine.
+        wait_ready: begin the block only when the proxy says that it is ready.
         new_loop: asyncio's or uvloop's.
     """
     loop = new_loop()
@@ -90,7 +92,8 @@ def running_proxy(
     engine = LagEngine(cluster, source=source) if fills_lag else None
     try:
         proxy = run(_made(settings, engine, source))
-        wait_until(lambda: proxy.ready or "login" in proxy.reason.lower(), "the proxy is ready")
+        if wait_ready:
+            wait_until(lambda: proxy.ready, "the proxy is ready")
         yield RunningProxy(proxy, str(proxy.bootstrap_address), run)
         run(proxy.stop(1))
     finally:
