@@ -128,6 +128,7 @@ class Upstream:
                 return transport, protocol, address
             except (OSError, TimeoutError) as error:
                 failures.append(f"{address}: {_cause(error)}")
+        self._wanted.set()  # it may have moved
         raise UnreachableError("; ".join(failures) or "no time was left")
 
     async def watch(self, read_nodes: ReadNodes) -> None:
