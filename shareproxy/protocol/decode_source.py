@@ -171,8 +171,6 @@ class _DecodeWriter:
         if step.compact:
             line(f"if {count} > 127: {count}, p = read_count(data, p - 1)")
             line(f"{count} -= 1")
-            if _can_be_empty(step.struct):
-                line(f"check_count({count}, len(data) - p)")
         elif _can_be_empty(step.struct):
             line(f"check_count({count}, len(data) - p)")
         else:

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Final, NamedTuple, TypeAlias, cast
 
 from shareproxy.protocol import interpreter, primitives
+from shareproxy.protocol.compiler import EXPLAINED_BYTES
 from shareproxy.protocol.errors import DecodeError, EncodeError
 from shareproxy.protocol.message import Response
 from shareproxy.protocol.plan import FIXED, MAX_ARRAY_COUNT, MAX_STRING_BYTES, Step, StructPlan, plan_for
@@ -84,29 +85,42 @@ def locate_addresses(message: type[Response], version: int, frame: bytes, offset
     try:
         return walk(frame, offset)
     except (IndexError, struct.error, ValueError):
+        pass
+    if len(frame) - offset <= EXPLAINED_BYTES:
         # the interpreter stumbles over the same bytes and knows the field's name
         interpreter.decode(plan_for(message, version), frame, offset)
-        raise DecodeError("damaged before the last address", (message.schema_name,)) from None
+    raise DecodeError("damaged before the last address", (message.schema_name,))
 
 
 @cache
 def _locator(message: type[Response], version: int) -> Locator:
-    plan = plan_for(message, version)
+    return compile_locator(plan_for(message, version), f"{message.schema_name} version {version}")
+
+
+def compile_locator(plan: StructPlan, title: str) -> Locator:
+    """Return what finds the addresses: (data, offset) → a list, or some exception if the bytes are damaged.
+
+    Raises:
+        ValueError: there are none in this version.
+    """
     if not _holds_addresses(plan):
-        raise ValueError(f"{message.schema_name} version {version} holds no addresses")
+        raise ValueError(f"{title} holds no addresses")
     source = Source()
     source.names.update(
-        i16=_I16.unpack_from, i32=_I32.unpack_from, varint=primitives.read_varint, skip_tags=primitives.skip_tags,
-        Located=Located, Address=Address,
-    )  # fmt: skip
+        i16=_I16.unpack_from,
+        i32=_I32.unpack_from,
+        varint=primitives.read_varint,
+        skip_tags=primitives.skip_tags,
+        Address=Address,
+    )
     with source.block("def locate(data, p):"):
         source.line("end = len(data)")
         source.line("found = []")
         _Walk(source).struct(plan, to_the_end=False)
-        with source.block("if p > end:"):
-            source.line("raise ValueError")
+        # a step over bytes that are not there left the position behind the end
+        source.line("if p > end: raise ValueError")
         source.line("return found")
-    return cast("Locator", source.function("locate", f"addresses in {message.schema_name} version {version}"))
+    return cast("Locator", source.function("locate", f"addresses in {title}"))
 
 
 def _address_steps(plan: StructPlan) -> tuple[Step, Step, Step] | None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
 from shareproxy.cluster.addresses import Address
+from shareproxy.cluster.cluster import Cluster
 from shareproxy.cluster.security import PLAINTEXT, Security
 from shareproxy.lag.model import SourceChoice
 from shareproxy.protocol.framing import MAX_REQUEST_BYTES
@@ -22,9 +23,6 @@ from shareproxy.proxy.connection import ClientSide, Connection, Surroundings
 from shareproxy.proxy.ports import NO_PORT, NodePorts, PortsError
 from shareproxy.proxy.share_offsets import LagFiller
 from shareproxy.proxy.upstream import ReadNodes, Upstream, describe_os_error
-
-if TYPE_CHECKING:
-    from shareproxy.cluster.cluster import Cluster
 
 # Clients that come at the same moment, as after a restart; the kernel caps it at its own limit.
 BACKLOG: Final = 1024
@@ -125,9 +123,10 @@ class Proxy:
     ) -> None:
         self._settings, self._ports = settings, settings.ports()
         self._upstream = Upstream(settings.bootstrap_servers, settings.broker_security)
+        self._advertised = Advertised(settings.advertised_host, self._ports, self._upstream)
         self._around = Surroundings(
             self._upstream,
-            Advertised(settings.advertised_host, self._ports, self._upstream),
+            self._advertised,
             lag,
             source,
             lag_timeout=settings.lag_timeout,
@@ -136,7 +135,7 @@ class Proxy:
             max_connections=settings.max_connections,
         )
         self._cluster: Cluster | None = None
-        self._read_nodes = read_nodes
+        self._read_nodes = read_nodes or self._read_nodes_ourselves
         self._listeners: list[asyncio.Server] = []
         self._watcher: asyncio.Task[None] | None = None
         self._state = "not started"
@@ -185,7 +184,7 @@ class Proxy:
             self._stop_listening()
             raise
         self._state = ""
-        self._watcher = asyncio.create_task(self._upstream.watch(self._read_nodes or self._read_nodes_ourselves))
+        self._watcher = asyncio.create_task(self._upstream.watch(self._read_and_report))
 
     async def stop(self, grace: float = 0.0) -> None:
         """Accept no more clients, close each one when nothing of it is in flight, and all after `grace` seconds."""
@@ -231,11 +230,15 @@ class Proxy:
             listener.close()
         self._listeners.clear()
 
+    async def _read_and_report(self, deadline: float) -> Mapping[NodeId, Address]:
+        nodes = await self._read_nodes(deadline)
+        for node_id, address in nodes.items():
+            self._advertised(node_id, *address)  # a broker without a port is better known before a client meets it
+        return nodes
+
     async def _read_nodes_ourselves(self, deadline: float) -> Mapping[NodeId, Address]:
         settings = self._settings
         if self._cluster is None:
-            from shareproxy.cluster.cluster import Cluster
-
             self._cluster = Cluster(
                 settings.bootstrap_servers, settings.broker_security, connect_timeout=settings.connect_timeout
             )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator, Mapping
 
 import pytest
 
 from shareproxy.cluster.security import Security
+from shareproxy.protocol.headers import decode_response, encode_request, sized
+from shareproxy.protocol.messages import MetadataRequest, MetadataResponse, SaslHandshakeRequest
 from shareproxy.testing.driver import DriverError, ShareDriver
 from shareproxy.testing.kafka import SUPPORTED_VERSIONS, LocalKafka, client_properties
 from tests.support import scenarios
@@ -48,6 +51,26 @@ def test_logins_pass_through(
     rows = user(newest_driver, proxy.bootstrap_servers, "admin", mechanism).list_share_group_offsets(group)
 
     assert [row.lag for row in rows] == [7]
+
+
+def test_raw_sasl_tokens_pass_through(secure_kafka: LocalKafka, proxy: RunningProxy) -> None:
+    """SaslHandshake v0 and a token without a header, as old clients send them; the requests after it are edited again."""
+    host, port = proxy.bootstrap_servers.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=10) as connection, connection.makefile("rb") as answers:
+
+        def answer() -> bytes:
+            return answers.read(int.from_bytes(answers.read(4)))
+
+        connection.sendall(sized(encode_request(SaslHandshakeRequest("PLAIN"), 0, 1, "old")))
+        handshake = answer()
+        connection.sendall(sized(b"\0admin\0admin-secret"))
+        token = answer()
+        connection.sendall(sized(encode_request(MetadataRequest(topics=[]), 9, 2, "old")))
+        _, metadata = decode_response(MetadataResponse, 9, answer())
+
+    assert handshake[:6] == b"\0\0\0\1\0\0"
+    assert token == b""
+    assert [f"{broker.host}:{broker.port}" for broker in metadata.brokers] == [proxy.node_ports[1]]
 
 
 def test_wrong_password_is_the_brokers_answer(newest_driver: ShareDriver, proxy: RunningProxy) -> None:

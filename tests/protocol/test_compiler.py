@@ -51,7 +51,7 @@ def pair(request: pytest.FixtureRequest) -> Pair:
 
 
 @given(SEEDS, SIZES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_messages(pair: Pair, seed: int, size: int) -> None:
     """A message gives the same bytes, and the bytes give the same message."""
     message = Samples(seed, size).struct(pair.plan)
@@ -62,7 +62,7 @@ def test_messages(pair: Pair, seed: int, size: int) -> None:
 
 
 @given(SEEDS, SIZES)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_damaged_bytes(pair: Pair, seed: int, size: int) -> None:
     """Both refuse them, or both read the same; the interpreter raises nothing but `DecodeError`."""
     samples = Samples(seed, size)
@@ -76,7 +76,7 @@ def test_damaged_bytes(pair: Pair, seed: int, size: int) -> None:
 
 
 @given(SEEDS, SIZES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_wrong_values(pair: Pair, seed: int, size: int) -> None:
     """Both refuse them, or both write the same; the interpreter raises nothing but `EncodeError`."""
     if not pair.plan.steps:

@@ -107,7 +107,4 @@ def test_answers_that_hold_addresses(kafkas: dict[str, str]) -> None:
 
 
 def _holds_address(schema: MessageSchema) -> bool:
-    for _, fields in schema.structs():
-        if {"Host", "Port"} <= {field.name for field in fields}:
-            return True
-    return False
+    return any({"Host", "Port"} <= {field.name for field in fields} for _, fields in schema.structs())

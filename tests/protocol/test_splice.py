@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import linecache
+import struct
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 
+from shareproxy.protocol import interpreter
 from shareproxy.protocol.codec import decode, encode
 from shareproxy.protocol.errors import DecodeError, EncodeError
 from shareproxy.protocol.message import Response
@@ -24,11 +26,12 @@ from shareproxy.protocol.messages import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from shareproxy.protocol.plan import plan_for
-from shareproxy.protocol.schema import FieldSchema
+from shareproxy.protocol.plan import plan_for, plan_schema
+from shareproxy.protocol.schema import FieldSchema, parse_schema
 from shareproxy.protocol.schema_files import load_schema
-from shareproxy.protocol.splice import Address, edit_addresses, locate_addresses
+from shareproxy.protocol.splice import Address, compile_locator, edit_addresses, locate_addresses
 from tests.protocol.samples import SEEDS, SIZES, Samples, outcome
+from tests.protocol.synthetic import make_classes
 
 CASES = [
     (message, version)
@@ -71,7 +74,7 @@ def elsewhere(node_id: int, host: str, port: int) -> tuple[str, int] | None:
 
 @each_case
 @given(seed=SEEDS, size=SIZES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_nothing_but_addresses_is_changed(message: type[Response], version: int, seed: int, size: int) -> None:
     """The new body is read as the old answer with other hosts and ports."""
     answer = sample(message, version, seed, size)
@@ -89,7 +92,7 @@ def test_nothing_but_addresses_is_changed(message: type[Response], version: int,
 
 @each_case
 @given(seed=SEEDS, size=SIZES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_damaged_bytes_raise_nothing_but_decode_error(
     message: type[Response], version: int, seed: int, size: int
 ) -> None:
@@ -170,6 +173,14 @@ def test_error_names_the_field() -> None:
         edit_addresses(MetadataResponse, 9, body[:13], 0, elsewhere)
 
 
+def test_large_damaged_answer_is_refused_without_looking_for_the_place() -> None:
+    """The interpreter would hold the process up."""
+    brokers = [MetadataResponseBroker(1, "x" * 32_000, 9092) for _ in range(40)]
+    body = encode(MetadataResponse(brokers=brokers), 9)
+    with pytest.raises(DecodeError, match="MetadataResponse: damaged before the last address"):
+        edit_addresses(MetadataResponse, 9, body[:-40_000], 0, elsewhere)
+
+
 @pytest.mark.parametrize(("host", "port"), [("x" * 32_768, 1), ("proxy", -1), ("proxy", 2**31)])
 def test_address_that_cannot_be_written(host: str, port: int) -> None:
     """The mapping is at fault, not the broker."""
@@ -184,6 +195,51 @@ def test_messages_and_versions_without_addresses_are_refused() -> None:
         edit_addresses(ListOffsetsResponse, 7, b"", 0, elsewhere)
     with pytest.raises(DecodeError, match="has versions 0 to 13"):
         edit_addresses(MetadataResponse, 14, b"", 0, elsewhere)
+
+
+WINDING = """{
+  "apiKey": 1, "type": "response", "name": "WindingResponse", "validVersions": "0-1", "flexibleVersions": "1+",
+  "commonStructs": [ { "name": "Spot", "versions": "0+", "fields": [
+    { "name": "NodeId", "type": "int32", "versions": "0+" },
+    { "name": "Host", "type": "string", "versions": "0+", "nullableVersions": "0+" },
+    { "name": "Port", "type": "int32", "versions": "0+" },
+    { "name": "Rack", "type": "string", "versions": "0+", "nullableVersions": "0+" } ] } ],
+  "fields": [
+    { "name": "Numbers", "type": "[]int32", "versions": "0+", "nullableVersions": "0+" },
+    { "name": "Ids", "type": "[]uuid", "versions": "0+" },
+    { "name": "Words", "type": "[]string", "versions": "0+" },
+    { "name": "Blobs", "type": "[]bytes", "versions": "0+" },
+    { "name": "Batch", "type": "records", "versions": "0+", "nullableVersions": "0+" },
+    { "name": "Raw", "type": "bytes", "versions": "0+" },
+    { "name": "Always", "type": "Single", "versions": "0+", "fields": [
+      { "name": "Only", "type": "int64", "versions": "0+" } ] },
+    { "name": "Perhaps", "type": "Pair", "versions": "0+", "nullableVersions": "0+", "fields": [
+      { "name": "Left", "type": "int64", "versions": "0+" },
+      { "name": "Right", "type": "string", "versions": "0+" } ] },
+    { "name": "Racks", "type": "[]Rack", "versions": "0+", "nullableVersions": "0+", "fields": [
+      { "name": "Before", "type": "bool", "versions": "0+" },
+      { "name": "Spots", "type": "[]Spot", "versions": "0+" },
+      { "name": "After", "type": "int16", "versions": "0+" } ] },
+    { "name": "Last", "type": "Spot", "versions": "0+", "nullableVersions": "0+" },
+    { "name": "Tail", "type": "string", "versions": "0+" }
+  ] }"""
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_the_way_leads_over_every_kind_of_field(version: int) -> None:
+    """Addresses in arrays of arrays and in a struct that may be absent, behind all that can stand before them."""
+    schema = parse_schema(WINDING, "WindingResponse.json")
+    plan = plan_schema(schema, version, make_classes(schema))
+    locate = compile_locator(plan, f"winding {version}")
+    for seed in range(200):
+        answer = Samples(seed).struct(plan)
+        data = interpreter.encode(plan, answer)
+        spots = [spot for rack in answer.racks or [] for spot in rack.spots] + [answer.last] * (answer.last is not None)
+        found = locate(data, 0)
+        assert [address for _, address, _ in found] == [(spot.node_id, spot.host or "", spot.port) for spot in spots]
+        for start, address, stop in found:
+            assert data[start:stop].endswith(struct.pack(">i", address.port))
+            assert address.host.encode() in data[start:stop]
 
 
 def test_no_other_answer_holds_addresses() -> None:

@@ -217,6 +217,18 @@ async def test_client_that_leaves_during_the_connect_leaves_nothing(
     assert broker.connections == 0
 
 
+async def test_node_that_leaves_before_the_first_byte_closes(broker: FakeBroker, proxy: Proxy) -> None:
+    """The node was there when the client came and is not any more when it speaks."""
+    with capture_logs() as logs:
+        async with Client(proxy.node_addresses[NodeId(1)]) as client:
+            await eventually(lambda: proxy.connections == 1)
+            proxy._upstream.nodes.clear()
+            client.send(opaque_request(1))
+            assert await client.rest() == b""
+
+    assert [line["reason"] for line in logs] == ["node_unknown"]
+
+
 @pytest.mark.parametrize("early", [True, False])
 async def test_acks_0_before_the_end_reaches_the_broker(
     broker: FakeBroker, proxy: Proxy, gate: asyncio.Event, early: bool
@@ -326,6 +338,20 @@ async def test_answers_wait_for_the_lag_before_them(broker: FakeBroker, proxies:
 
         assert await client.frame() == answer_frame(share_offsets((0, 2, 7)), 1, 2)
         assert await client.frame() == opaque_answer(3, b"\1")
+
+
+async def test_lag_that_the_broker_knows_passes_at_once(broker: FakeBroker, proxies: Proxies) -> None:
+    """Nobody is asked, and the answers behind it follow."""
+    filler = Filler()
+    proxy = await proxies.start(broker, lag=filler)
+    known = answer_frame(share_offsets((0, 2, 9)), 1, 1)
+    broker.reply = lambda head, frame: known if head.api_key == 90 else opaque_answer(head.correlation_id)
+    async with Client(proxy.bootstrap_address) as client:
+        client.send(request(DescribeShareGroupOffsetsRequest(), 1, 1) + opaque_request(2))
+
+        assert await client.frame() == known
+        assert await client.frame() == opaque_answer(2)
+    assert not filler.asked.is_set()
 
 
 async def test_client_that_leaves_during_the_step_ends_it(broker: FakeBroker, proxies: Proxies) -> None:

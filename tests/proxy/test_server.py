@@ -190,6 +190,16 @@ async def test_node_without_a_port_is_shown_as_down(broker: FakeBroker, proxies:
     assert "broker 1001 at kafka-1001:9092 has no advertised port" in line["event"]
 
 
+async def test_node_without_a_port_is_reported_before_any_client_comes(broker: FakeBroker, proxies: Proxies) -> None:
+    """Whoever starts the proxy sees it at once."""
+    async with FakeBroker(NodeId(9)) as far:
+        with capture_logs() as logs:
+            await proxies.start(broker, far)
+
+    (line,) = [line for line in logs if line["log_level"] == "error"]
+    assert line["node_id"] == 9
+
+
 async def test_declared_node_ids_have_ports(proxies: Proxies) -> None:
     """Ids with gaps need a declaration and no more ports than ids."""
     async with FakeBroker(NodeId(100)) as far:
@@ -233,6 +243,27 @@ async def test_it_reads_the_nodes_by_itself(broker: FakeBroker) -> None:
         await eventually(lambda: proxy.ready)
         async with Client(proxy.node_addresses[NodeId(1)]) as client:
             assert await client.ask(opaque_request(4)) == opaque_answer(4, b"\1")
+    finally:
+        await proxy.stop()
+
+
+async def test_half_dead_cluster_is_told_and_recovered_from(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers that accept connections and never answer: it starts, says so, and goes on when they do."""
+    monkeypatch.setattr("shareproxy.proxy.upstream.READ_SECONDS", 0.2)
+    broker.reading.clear()
+    proxy = Proxy(proxy_settings(broker), None)
+    await proxy.start()
+    try:
+        await eventually(lambda: "asked yet" not in proxy.reason)
+        assert not proxy.ready
+        assert str(broker.address) in proxy.reason
+        async with Client(proxy.bootstrap_address) as client:
+            client.send(opaque_request(1))
+            broker.reading.set()
+            assert await client.frame() == opaque_answer(1, b"\1")
+        await eventually(lambda: proxy.ready)
     finally:
         await proxy.stop()
 
