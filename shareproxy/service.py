@@ -108,7 +108,17 @@ def serve_until_stopped(settings: Settings) -> None:
         ConfigError: settings or ports are wrong; nothing keeps running.
     """
     configure_log(settings.log)
+    allow_open_files()
     _run(_serve(settings))
+
+
+def allow_open_files() -> None:
+    """Raise the limit of open files to what the system allows: each client needs two, and the usual limit is 1024."""
+    with contextlib.suppress(ImportError, OSError, ValueError):  # Windows has no such limit; macOS may refuse
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _serve(settings: Settings) -> None:

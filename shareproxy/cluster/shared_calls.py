@@ -75,6 +75,8 @@ class SharedCalls(Generic[K, V]):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _forget(self, key: K, shared: _Call[V], _: object = None) -> None:
+    def _forget(self, key: K, shared: _Call[V], ended: asyncio.Task[V] | None = None) -> None:
         if self._calls.get(key) is shared:
             del self._calls[key]
+        if ended is not None and not ended.cancelled():
+            ended.exception()  # an error for which nobody waits any more is not worth asyncio's warning

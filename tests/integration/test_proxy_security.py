@@ -54,7 +54,7 @@ def test_logins_pass_through(
 
 
 def test_raw_sasl_tokens_pass_through(secure_kafka: LocalKafka, proxy: RunningProxy) -> None:
-    """SaslHandshake v0 and a token without a header, as old clients send them; the requests after it are edited again."""
+    """SaslHandshake v0 and a token without a header, as old clients send them; later answers are edited."""
     host, port = proxy.bootstrap_servers.rsplit(":", 1)
     with socket.create_connection((host, int(port)), timeout=10) as connection, connection.makefile("rb") as answers:
 

@@ -4,10 +4,11 @@ Each scenario makes its own topic and group, so names must be new. Must never de
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from shareproxy.testing.driver import Ack, ShareDriver
+from shareproxy.testing.driver import Ack, DriverError, ShareDriver
+from tests.support.waiting import wait_until
 
 SETTLE_TIMEOUT = 60.0  # seconds
 
@@ -92,7 +93,7 @@ def altered(driver: ShareDriver, topic: str, group: str, start_offset: int = 3) 
     """Make 10 offsets and set the start offset by hand. Not for Kafka 4.1, which does nothing then."""
     _begin(driver, topic, group)
     driver.produce(topic, 0, 10)
-    driver.alter_offsets(group, {topic: {0: start_offset}})
+    _alter(driver, group, {topic: {0: start_offset}})
     return Layout(group, topic, {0: 10}, {0: 10 - start_offset})
 
 
@@ -100,7 +101,7 @@ def many_partitions(driver: ShareDriver, topic: str, group: str, partitions: int
     """Make a group with many initialised share partitions, whose lags are 1, 2 and 3 in turn."""
     _begin(driver, topic, group, partitions, replication)
     everything = range(partitions)
-    driver.alter_offsets(group, {topic: dict.fromkeys(everything, 0)})
+    _alter(driver, group, {topic: dict.fromkeys(everything, 0)})
     consumed = 0
     if not driver.list_share_group_offsets(group):  # Kafka 4.1: a first record of each partition has to be consumed
         consumed = 1
@@ -118,6 +119,21 @@ def many_partitions(driver: ShareDriver, topic: str, group: str, partitions: int
 def _begin(driver: ShareDriver, topic: str, group: str, partitions: int = 1, replication: int = 1) -> None:
     driver.create_topic(topic, partitions, replication)
     driver.set_group_config(group, {"share.auto.offset.reset": "earliest"})
+
+
+def _alter(driver: ShareDriver, group: str, offsets: Mapping[str, Mapping[int, int]]) -> None:
+    """Set start offsets, again while the group's coordinator has not heard of the new topic yet."""
+
+    def altered() -> bool:
+        try:
+            driver.alter_offsets(group, offsets)
+        except DriverError as error:
+            if "UnknownTopicOrPartition" not in error.type:
+                raise
+            return False
+        return True
+
+    wait_until(altered, f"the coordinator of {group} knows the topics {list(offsets)}")
 
 
 def _consume(
