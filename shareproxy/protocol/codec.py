@@ -6,15 +6,23 @@ Must never: raise anything but `DecodeError` and `EncodeError` for bad bytes and
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TypeVar, cast
+from functools import cache, partial
+from typing import Final, TypeVar, cast
 
+from shareproxy.protocol import interpreter
 from shareproxy.protocol.compiler import Decoder, Encoder, compile_decoder, compile_encoder
 from shareproxy.protocol.errors import DecodeError, EncodeError
 from shareproxy.protocol.message import Message
 from shareproxy.protocol.plan import plan_for
 
 M = TypeVar("M", bound=Message)
+
+# up to here the interpreter is done before a decoder would be compiled; a command that reads each kind of answer once
+# need not pay for that
+INTERPRETED_BYTES: Final = 1_024
+
+_DECODERS: Final[dict[tuple[type[Message], int], Decoder]] = {}
+_INTERPRETED: Final[set[tuple[type[Message], int]]] = set()
 
 
 def decode(message: type[M], version: int, data: bytes, offset: int = 0) -> M:
@@ -41,10 +49,12 @@ def decode_prefix(message: type[M], version: int, data: bytes, offset: int = 0) 
     Raises:
         DecodeError: the bytes do not start with such a message.
     """
-    try:
-        decoder = _decoder(message, version)
-    except ValueError as error:
-        raise DecodeError(str(error)) from None
+    decoder = _DECODERS.get((message, version))
+    if decoder is None:
+        try:
+            decoder = _decoder(message, version, len(data) - offset)
+        except ValueError as error:
+            raise DecodeError(str(error)) from None
     value, position = decoder(data, offset)
     return cast("M", value), position
 
@@ -62,9 +72,14 @@ def encode(message: Message, version: int) -> bytes:
     return encoder(message)
 
 
-@cache
-def _decoder(message: type[Message], version: int) -> Decoder:
-    return compile_decoder(plan_for(message, version), f"{message.schema_name} version {version}")
+def _decoder(message: type[Message], version: int, size: int) -> Decoder:
+    """Return the compiled decoder, or for a first small message the interpreter."""
+    plan, key = plan_for(message, version), (message, version)
+    if size <= INTERPRETED_BYTES and key not in _INTERPRETED:
+        _INTERPRETED.add(key)
+        return partial(interpreter.decode, plan)
+    decoder = _DECODERS[key] = compile_decoder(plan, f"{message.schema_name} version {version}")
+    return decoder
 
 
 @cache

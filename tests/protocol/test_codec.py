@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from shareproxy.protocol import interpreter
+from shareproxy.protocol import codec, interpreter
 from shareproxy.protocol import messages as m
 from shareproxy.protocol.codec import decode, decode_prefix, encode
 from shareproxy.protocol.errors import DecodeError, EncodeError
@@ -233,3 +233,29 @@ def test_versions_that_do_not_exist(version: int) -> None:
         decode(m.SaslHandshakeRequest, version, b"")
     with pytest.raises(EncodeError, match="has versions 0 to 1"):
         encode(m.SaslHandshakeRequest("PLAIN"), version)
+
+
+def test_a_first_small_message_is_not_worth_a_compiled_decoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A one-shot command reads most kinds of answer once; the second one compiles, and reads the same."""
+    monkeypatch.setattr(codec, "_DECODERS", {})
+    monkeypatch.setattr(codec, "_INTERPRETED", set())
+    data = encode(m.SaslHandshakeResponse(33, ["PLAIN"]), 1)
+
+    first = decode(m.SaslHandshakeResponse, 1, data)
+    compiled_after_first = dict(codec._DECODERS)
+    second = decode(m.SaslHandshakeResponse, 1, data)
+
+    assert compiled_after_first == {}
+    assert list(codec._DECODERS) == [(m.SaslHandshakeResponse, 1)]
+    assert first == second == m.SaslHandshakeResponse(33, ["PLAIN"])
+
+
+def test_a_first_large_message_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter would take longer than compiling does."""
+    monkeypatch.setattr(codec, "_DECODERS", {})
+    monkeypatch.setattr(codec, "_INTERPRETED", set())
+    data = encode(m.SaslHandshakeResponse(0, ["PLAIN"] * 1_000), 1)
+
+    decode(m.SaslHandshakeResponse, 1, data)
+
+    assert list(codec._DECODERS) == [(m.SaslHandshakeResponse, 1)]
