@@ -179,11 +179,18 @@ class Connection:
         except UnknownNodeError as error:
             self._session.close(CloseReason.NODE_UNKNOWN, str(error))
         except UnreachableError as error:
+            self._drop_broker()
             self._session.close(CloseReason.BROKER_UNREACHABLE, str(error))
         else:
             self._broker_name = str(address)
         self._connecting = None
         self._pump()
+
+    def _drop_broker(self) -> None:
+        """Give up a socket whose connecting failed in its last step: its loss is not always reported."""
+        if self._broker is not None:
+            self._broker.abort()
+            self._broker = None
 
     def broker_connected(self, transport: asyncio.Transport) -> None:
         """Take the broker's socket."""
@@ -279,15 +286,15 @@ class Connection:
         self._pump()
 
     def _close(self, reason: CloseReason, detail: str) -> None:
-        if self.close_reason is None:
+        first = self.close_reason is None
+        if first:
             self.close_reason = reason
-            self._log_end(reason, detail)
             self._deadline = self._loop.call_later(FLUSH_SECONDS, self._abort_sockets)
             if self._filling is not None:
                 self._filling.cancel()
             # what a client sent before its end still goes to the broker: it may be a Produce with acks 0
-            if self._connecting is not None and not (reason is CloseReason.CLIENT_CLOSED and self._session.to_broker):
-                self._connecting.cancel()
+            if not (reason is CloseReason.CLIENT_CLOSED and self._session.to_broker):
+                self._stop_connecting()
             if self._client is not None:
                 self._client.close()
         if self._broker is not None and not self._broker_ending:
@@ -301,10 +308,16 @@ class Connection:
             else:
                 self._broker.close()
         self._forget_if_done()
+        if first:
+            self._log_end(reason, detail)  # last: a log that cannot be written must not keep a socket open
+
+    def _stop_connecting(self) -> None:
+        # once there is a transport its own end counts: uvloop never reports the loss of one whose connect is cancelled
+        if self._connecting is not None and self._broker is None:
+            self._connecting.cancel()
 
     def _abort_sockets(self) -> None:
-        if self._connecting is not None:
-            self._connecting.cancel()
+        self._stop_connecting()
         for transport in (self._client, self._broker):
             if transport is not None:
                 transport.abort()
@@ -343,6 +356,8 @@ class Connection:
     def _task_done(self, task: asyncio.Task[None]) -> None:
         if task is self._connecting:
             self._connecting = None
+            if task.cancelled():
+                self._drop_broker()
         if task is self._filling:
             self._filling = None
         if not task.cancelled() and (error := task.exception()) is not None:

@@ -7,6 +7,7 @@ whether the cluster is there or not. Must never: show a client an address that i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -26,6 +27,8 @@ from shareproxy.proxy.upstream import ReadNodes, Upstream, describe_os_error
 
 # Clients that come at the same moment, as after a restart; the kernel caps it at its own limit.
 BACKLOG: Final = 1024
+# an aborted socket reports its end in the next turn of the loop; one that never does must not hold up the stop
+ABORT_SECONDS: Final = 2.0
 _ANY_HOST: Final = ("", "0.0.0.0", "::")
 
 
@@ -206,9 +209,11 @@ class Proxy:
         except TimeoutError:
             for connection in tuple(around.open):
                 connection.abort()
-            while around.open:
-                closed.clear()
-                await closed.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ABORT_SECONDS):
+                    while around.open:
+                        closed.clear()
+                        await closed.wait()
         if self._cluster is not None:
             await self._cluster.close()
             self._cluster = None

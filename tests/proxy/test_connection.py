@@ -217,6 +217,26 @@ async def test_client_that_leaves_during_the_connect_leaves_nothing(
     assert broker.connections == 0
 
 
+async def test_client_that_ends_as_the_broker_connects_is_forgotten(
+    broker: FakeBroker, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between a socket's connection and the turn of the task that asked for it, the connection has an end too."""
+    connected = connection.Connection.broker_connected
+
+    def connected_and_ended(self: connection.Connection, transport: asyncio.Transport) -> None:
+        connected(self, transport)
+        asyncio.get_running_loop().call_soon(self.client_ended)
+
+    monkeypatch.setattr(connection.Connection, "broker_connected", connected_and_ended)
+    async with Client(proxy.bootstrap_address) as client:
+        client.send(opaque_request(1))
+        await client.rest()
+
+    await eventually(lambda: proxy.connections == 0)
+    await broker.until(lambda: broker.ended)
+    assert len(broker.requests) == 1
+
+
 async def test_node_that_leaves_before_the_first_byte_closes(broker: FakeBroker, proxy: Proxy) -> None:
     """The node was there when the client came and is not any more when it speaks."""
     with capture_logs() as logs:
