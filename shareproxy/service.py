@@ -17,8 +17,9 @@ from typing import Any, Final
 import structlog
 
 from shareproxy.cluster.cluster import Cluster
+from shareproxy.cluster.security import Security
 from shareproxy.config import ConfigError, Settings
-from shareproxy.connecting import bootstrap_addresses, one_address, own_security
+from shareproxy.connecting import bootstrap_addresses, one_address, own_connection
 from shareproxy.lag.engine import LagEngine
 from shareproxy.lag.model import SourceChoice
 from shareproxy.observe.http import HealthServer
@@ -32,7 +33,7 @@ STOP_SECONDS: Final = 5.0
 GC_THRESHOLDS: Final = (50_000, 20, 100)
 
 
-def proxy_settings(settings: Settings) -> ProxySettings:
+def proxy_settings(settings: Settings, security: Security) -> ProxySettings:
     """Translate the settings into those of the proxy.
 
     Raises:
@@ -47,7 +48,7 @@ def proxy_settings(settings: Settings) -> ProxySettings:
             node_ports=_port_range("node_ports", settings.node_ports),
             node_ids=parse_node_ids(settings.node_ids) if settings.node_ids else None,
             bootstrap_servers=bootstrap_addresses(settings),
-            broker_security=own_security(settings),
+            broker_security=security,
             max_frame_bytes=settings.limits.max_frame_bytes,
             max_connections=settings.limits.max_connections,
             connect_timeout=settings.limits.connect_timeout,
@@ -61,16 +62,17 @@ class Service:
     """The running parts of `shareproxy serve`."""
 
     def __init__(self, settings: Settings) -> None:
-        self._proxy_settings = proxy_settings(settings)
+        self.own = own_connection(settings)
+        self.proxy_settings = proxy_settings(settings, self.own.security)
         source = SourceChoice(settings.lag_source)
         self.cluster = Cluster(
-            self._proxy_settings.bootstrap_servers,
-            self._proxy_settings.broker_security,
-            client_id=settings.client_id,
+            self.proxy_settings.bootstrap_servers,
+            self.own.security,
+            client_id=self.own.client_id,
             connect_timeout=settings.limits.connect_timeout,
         )
         self.engine = LagEngine(self.cluster, source=source, timeout=settings.lag_timeout)
-        self.proxy = Proxy(self._proxy_settings, self.engine, source)
+        self.proxy = Proxy(self.proxy_settings, self.engine, source)
         self.health: HealthServer | None = None
         if settings.http:
             address = one_address("http", settings.http)
@@ -91,7 +93,7 @@ class Service:
                 await self.health.start()
         except OSError as error:
             await self.stop()
-            raise ConfigError(f"a port cannot be bound: {error.strerror or error}; is it in use?") from None
+            raise ConfigError(str(error)) from None
 
     async def stop(self) -> None:
         """Let requests in flight finish, then close everything."""
@@ -129,10 +131,13 @@ async def _serve(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C raises KeyboardInterrupt instead
             loop.add_signal_handler(number, stopped.set)
+    for note in service.own.notes:
+        log.warning("property file", note=note)
     await service.start()
     log.info(
         "serving",
         listen=settings.listen,
+        advertised_host=service.proxy_settings.advertised_host,
         node_ports=settings.node_ports,
         bootstrap_server=settings.bootstrap_server,
         lag_source=settings.lag_source,

@@ -9,9 +9,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from shareproxy.cli.failures import say
 from shareproxy.cluster.cluster import Cluster
 from shareproxy.config import Settings
-from shareproxy.connecting import bootstrap_addresses, own_security
+from shareproxy.connecting import bootstrap_addresses, own_connection
 from shareproxy.lag.engine import LagEngine
 from shareproxy.lag.model import SourceChoice
 
@@ -26,11 +27,15 @@ def ask_engine(settings: Settings, question: Callable[[LagEngine, Cluster], Awai
         ClusterError: nobody answered, or the brokers refused us.
     """
 
+    addresses, own = bootstrap_addresses(settings), own_connection(settings)
+    for note in own.notes:
+        say(note)
+
     async def run() -> T:
         async with Cluster(
-            bootstrap_addresses(settings),
-            own_security(settings),
-            client_id=settings.client_id,
+            addresses,
+            own.security,
+            client_id=own.client_id,
             connect_timeout=settings.limits.connect_timeout,
         ) as cluster:
             engine = LagEngine(cluster, source=SourceChoice(settings.lag_source), timeout=settings.timeout)

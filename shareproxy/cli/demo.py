@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from shareproxy.cli.failures import ExitCode, say, with_exit_code
+from shareproxy.config import ConfigError
 
 if TYPE_CHECKING:
     from shareproxy.testing.driver import ShareDriver
@@ -37,6 +39,10 @@ def demo(kafka: str | None) -> ExitCode:
     from shareproxy.testing.kafka import SUPPORTED_VERSIONS, KafkaFailed, LocalKafka, MissingTool
 
     newest = SUPPORTED_VERSIONS[-1]
+    if kafka is not None and not re.match(r"4\.[1-9]|[5-9]|\d\d", kafka):
+        raise ConfigError(
+            f"Kafka {kafka!r} has no share groups to look at; choose one of {', '.join(SUPPORTED_VERSIONS)}"
+        )
     steps = Steps()
     try:
         with LocalKafka(kafka or newest, progress=steps.say) as cluster:

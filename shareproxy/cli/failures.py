@@ -6,6 +6,7 @@ who did not ask for one (`SHAREPROXY_DEBUG=1`).
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
@@ -31,7 +32,10 @@ class ExitCode(IntEnum):
 
 def say(sentence: str) -> None:
     """Tell the person something; stdout stays free for data."""
-    print(f"shareproxy: {sentence}", file=sys.stderr)
+    # stderr may be closed or its reader gone: that is no reason to fail, and never one to write to stdout
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            print(f"shareproxy: {sentence}", file=sys.stderr, flush=True)
 
 
 def exit_code_of(error: BaseException) -> ExitCode | None:
@@ -49,11 +53,17 @@ def exit_code_of(error: BaseException) -> ExitCode | None:
     return None
 
 
+def _discard_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def with_exit_code(command: Callable[P, ExitCode]) -> Callable[P, None]:
     """Wrap a command so that its result or its failure becomes the exit code."""
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        if sys.stdout is None:  # closed by the caller, as in `shareproxy lag G >&-`
+            sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - lives as long as the process
         try:
             code = command(*args, **kwargs)
             sys.stdout.flush()
@@ -61,8 +71,13 @@ def with_exit_code(command: Callable[P, ExitCode]) -> Callable[P, None]:
             code = ExitCode.INTERRUPTED
         except BrokenPipeError:
             # the reader has seen enough (`| head`); keep the interpreter from complaining at exit
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _discard_output()
             code = ExitCode.DONE
+        except OSError as error:
+            # what the layers below meet on the network has a type of its own; this is the answer's way out
+            _discard_output()
+            say(f"the answer cannot be written: {error.strerror or error}")
+            code = ExitCode.NO
         except Exception as error:
             if os.environ.get("SHAREPROXY_DEBUG"):
                 traceback.print_exc()

@@ -14,7 +14,7 @@ from shareproxy.config import ConfigError
 from shareproxy.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from shareproxy.lag.model import LagReport
+    from shareproxy.lag.model import GroupLag, LagReport
 
 COLUMNS = ("GROUP", "TOPIC", "PARTITION", "START-OFFSET", "END-OFFSET", "LAG", "STATUS")
 
@@ -78,6 +78,9 @@ def _judge(report: LagReport, *, all_groups: bool) -> ExitCode:
         say("there is no share group on this cluster that you may see")
     for group in report.groups:
         if group.error is None:
+            if group.partitions and not group.partitions_known:
+                say(f"{group.group}: lag is unknown in all {group.partitions_total} partitions; {_reason(group)}")
+                code = max(code, ExitCode.NO)
             continue
         say(group.error.message)
         denied = group.error.code in (
@@ -87,6 +90,12 @@ def _judge(report: LagReport, *, all_groups: bool) -> ExitCode:
         )
         code = max(code, ExitCode.NOT_AUTHORIZED if denied else ExitCode.NO)
     return code
+
+
+def _reason(group: GroupLag) -> str:
+    """Return why the first partition has no lag."""
+    row = group.partitions[0]
+    return row.message or f"{row.topic}-{row.partition} has the status {row.status.value}"
 
 
 def print_json(report: LagReport) -> None:
@@ -129,7 +138,7 @@ def print_table(report: LagReport) -> None:
 
     print_columns(COLUMNS, [tuple(cell or "-" for cell in row) for row in cells], right=range(2, 6))
     for group in report.groups:
-        if group.partitions:
+        if group.partitions_known:
             known = f"{group.partitions_known} of {group.partitions_total} partitions"
             note = "" if group.complete else f"; unknown for {group.partitions_total - group.partitions_known}"
             say(f"{group.group}: lag {group.lag} in {known}{note}")

@@ -22,5 +22,5 @@ for command in (serve, lag, doctor, demo):
 
 
 def main() -> None:
-    """Run the command line; the console script calls this."""
+    """Parse the arguments and run the command."""
     app(prog_name="shareproxy")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from shareproxy.cli import failures
 from shareproxy.cli.failures import ExitCode, with_exit_code
 from shareproxy.cluster.errors import AuthenticationFailed, NotAuthorized, PropertiesError, Unreachable
 from shareproxy.config import ConfigError
@@ -50,6 +51,13 @@ def test_a_command_chooses_its_code() -> None:
 def test_interrupted_is_130() -> None:
     """Ctrl-C ends with the shell's own code and no noise."""
     assert run(KeyboardInterrupt()) == 130
+
+
+def test_a_full_disk_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that cannot be written is not a bug of ours."""
+    monkeypatch.setattr(failures, "_discard_output", lambda: None)
+    assert run(OSError(28, "No space left on device")) == 1
+    assert capsys.readouterr().err == "shareproxy: the answer cannot be written: No space left on device\n"
 
 
 def test_a_bug_has_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:

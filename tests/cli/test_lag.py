@@ -68,6 +68,14 @@ def test_a_group_without_an_answer_is_said(monkeypatch: pytest.MonkeyPatch, erro
     assert run(monkeypatch, ["nope"], group) == (exit_code, "", "shareproxy: nope is not there\n")
 
 
+def test_a_group_of_which_nothing_is_known_has_no_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unknown is said as unknown, never as lag 0, and the exit code is "no"."""
+    group = GroupLag(GroupId("workers"), "Empty", None, (UNKNOWN,))
+    code, _, err = run(monkeypatch, ["workers"], group)
+    assert code == 1
+    assert err == "shareproxy: workers: lag is unknown in all 1 partitions; orders-1 has the status no_start_offset\n"
+
+
 def test_no_share_group_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty cluster is an answer."""
     code, out, err = run(monkeypatch, ["--all-groups"])

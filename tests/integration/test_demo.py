@@ -28,8 +28,8 @@ def test_a_version_that_does_not_exist_is_one_sentence() -> None:
     """Maven's pages of output stay out of sight."""
     require_kafka()
     done = run_shareproxy("demo", "--kafka", "four", timeout=120)
-    assert done.returncode == 1
-    assert "'four' is not a Kafka version" in done.stderr
+    assert done.returncode == 2
+    assert "'four' has no share groups" in done.stderr
     assert "Traceback" not in done.stderr
 
 
