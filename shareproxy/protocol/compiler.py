@@ -7,8 +7,9 @@ has given up on something odd but legal.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeAlias
 
 from shareproxy.protocol import interpreter
@@ -25,6 +26,10 @@ Encoder: TypeAlias = Callable[[Any], bytes]
 EXPLAINED_BYTES: Final = 2**20
 
 
+# from here on a message holds so many lists that the collector would come by several times while it is being read
+LARGE_BYTES: Final = 2**14
+
+
 def compile_decoder(plan: StructPlan, title: str) -> Decoder:
     """Return a reader: (data, offset) → message and the position behind it.
 
@@ -35,10 +40,13 @@ def compile_decoder(plan: StructPlan, title: str) -> Decoder:
     decode = decode_function(plan, f"decode {title}")
 
     def decoder(data: bytes, offset: int) -> tuple[ProtocolStruct, int]:
+        size = len(data) - offset
         try:
-            return decode(data, offset)
+            if size < LARGE_BYTES:
+                return decode(data, offset)
+            with _collector_held():
+                return decode(data, offset)
         except Exception as error:
-            size = len(data) - offset
             if size > EXPLAINED_BYTES:
                 raise DecodeError(f"damaged; {size} bytes are too many to look for the place", (title,)) from error
         return interpreter.decode(plan, data, offset)
@@ -61,3 +69,16 @@ def compile_encoder(plan: StructPlan, title: str) -> Encoder:
         return interpreter.encode(plan, message)
 
     return encoder
+
+
+@contextmanager
+def _collector_held() -> Iterator[None]:
+    """Keep the garbage collector from running: in a message that is being read it finds everything alive."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -30,6 +30,7 @@ Shape: TypeAlias = tuple[int, ...]
 FEW: Final = 8  # up to here there is a function for each count, without a loop
 WIDEST: Final = 8  # longer arrays of numbers are read one by one: partitions have few replicas
 WORTH: Final = 64  # elements of a shape before a function is compiled for it; it costs as much as reading thousands
+ARGUMENTS: Final = 30  # of one call
 MOST: Final = 256  # functions kept for one struct: a peer chooses the shapes
 
 F = TypeVar("F")
@@ -363,8 +364,13 @@ def _writer(flat: Flat, count: int, shape: Shape) -> StretchWriter:
     elements = [_Element(source, flat, layout, shape, name) for name in names]
     wrong = " or ".join(condition for element in elements for condition in element.wrong)
     unpacking = "; ".join(statement for element in elements for statement in element.unpacking)
-    source.names["pack"] = struct.Struct(">" + layout.codes * len(names)).pack
-    call = f"pack({', '.join(value for element in elements for value in element.values)})"
+    # Python passes more arguments than that through a list, which takes as long as packing them
+    at_once = min(len(names), max(1, ARGUMENTS // max(1, len(layout.variables))))
+    packs = []
+    for start in range(0, len(names), at_once):
+        group = elements[start : start + at_once]
+        pack = source.shared(f"pack {len(group)}", "pack", struct.Struct(">" + layout.codes * len(group)).pack)
+        packs.append(f"{pack}({', '.join(value for element in group for value in element.values)})")
     with source.block("def write(values, out):"):
         if count:
             source.line(f"{', '.join(names)}, = values")
@@ -372,7 +378,7 @@ def _writer(flat: Flat, count: int, shape: Shape) -> StretchWriter:
             if unpacking:
                 source.line(f"try: {unpacking}")
                 source.line("except ValueError: return 0")
-            source.line(f"out.append({call})")
+            source.line(f"out += ({', '.join(packs)},)")
             source.line(f"return {count}")
         else:
             source.line("before = len(out)")
@@ -382,6 +388,6 @@ def _writer(flat: Flat, count: int, shape: Shape) -> StretchWriter:
                 if unpacking:
                     source.line(f"try: {unpacking}")
                     source.line("except ValueError: break")
-                source.line(f"add({call})")
+                source.line(f"add({packs[0]})")
             source.line("return len(out) - before")
     return source.function("write", f"write {count or 'many'} {flat.plan.struct_class.__name__} {shape}")

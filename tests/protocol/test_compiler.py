@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,7 +15,12 @@ from shareproxy.protocol.compiler import compile_decoder, compile_encoder
 from shareproxy.protocol.decode_source import decode_function
 from shareproxy.protocol.encode_source import encode_function
 from shareproxy.protocol.errors import DecodeError, EncodeError
-from shareproxy.protocol.messages import FindCoordinatorRequest, MetadataResponse, MetadataResponseTopic
+from shareproxy.protocol.messages import (
+    FindCoordinatorRequest,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from shareproxy.protocol.plan import StructPlan, plan_for
 from tests.protocol import synthetic
 from tests.protocol.samples import EACH_VERSION, SEEDS, SIZES, TITLES, Samples, outcome
@@ -135,3 +141,38 @@ def test_large_damaged_message_is_refused_without_looking_for_the_place() -> Non
     assert len(decode(data, 0)[0].topics) == 40
     with pytest.raises(DecodeError, match=r"MetadataResponse version 12: damaged; .* too many to look for the place"):
         decode(data[:-1], 0)
+
+
+def large_answer() -> bytes:
+    """Return a Metadata answer with many lists."""
+    rows = [MetadataResponsePartition(replica_nodes=[1, 2, 3], isr_nodes=[1, 2, 3]) for _ in range(1000)]
+    topics = [MetadataResponseTopic(name="t", partitions=rows)]
+    return interpreter.encode(plan_for(MetadataResponse, 12), MetadataResponse(topics=topics))
+
+
+def test_collector_waits_for_large_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would come by several times, only to find everything alive; afterwards it is as before."""
+    collecting: list[bool] = []
+
+    def watch(data: bytes, offset: int) -> Any:
+        collecting.append(gc.isenabled())
+        raise RuntimeError  # the interpreter does the work
+
+    plan, data = plan_for(MetadataResponse, 12), large_answer()
+    assert len(data) > compiler.LARGE_BYTES
+    monkeypatch.setattr(compiler, "decode_function", lambda *_: watch)
+    decode = compile_decoder(plan, "test")
+    decode(data, 0)
+    decode(interpreter.encode(plan, MetadataResponse()), 0)
+    assert collecting == [False, True]
+    assert gc.isenabled()
+
+
+def test_collector_that_is_off_stays_off() -> None:
+    """Whoever turned it off had a reason."""
+    gc.disable()
+    try:
+        compile_decoder(plan_for(MetadataResponse, 12), "test")(large_answer(), 0)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
