@@ -107,7 +107,7 @@ def load_settings(
         name = environment_name(key)
         if name in environment:
             merged[key] = environment[name]
-            _convert({key: environment[name]}, f"environment variable {name}")
+            _convert({key: environment[name]}, f"environment variable {name}={environment[name]!r}")
     for key, value in flags.items():
         _require_known(key, known, "flags")
         if value is not None:
@@ -161,6 +161,8 @@ def _flatten(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, ob
 def _require_known(key: str, known: Mapping[str, type], source: str) -> None:
     if key in known:
         return
+    if any(name.startswith(f"{key}.") for name in known):
+        raise ConfigError(f"{source}: {key!r} is a table; write [{key}] and its keys below")
     near = difflib.get_close_matches(key.replace("-", "_"), known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(known)}"
     raise ConfigError(f"{source}: {key!r} is not a setting; {hint}")

@@ -30,6 +30,8 @@ def one_address(key: str, text: str) -> Address:
     Raises:
         ConfigError: it is not one `HOST:PORT`.
     """
+    if ":" not in text:  # a port alone, or a host alone: which one, nobody can tell
+        raise ConfigError(f"{key}: {text!r} is not HOST:PORT; write for instance 127.0.0.1:19092")
     addresses = _addresses(key, text)
     if len(addresses) != 1:
         raise ConfigError(f"{key}: one HOST:PORT is wanted, not {len(addresses)}")

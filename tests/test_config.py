@@ -56,7 +56,7 @@ def test_foreign_variables_are_left_alone() -> None:
         ('lag_source = "guess"', ["lag_source", "auto, broker, summary, batches"]),
         ("zzzzzzzzzzzzz = 1", ["known keys: bootstrap_server"]),
         ("listen = \nhttp = 1", ["is not TOML", "line 1"]),
-        ("limits = 3", ["'limits'"]),
+        ("limits = 3", ["'limits' is a table"]),
     ],
 )
 def test_a_wrong_file_is_told_where_and_what(tmp_path: Path, text: str, parts: list[str]) -> None:
@@ -82,7 +82,7 @@ def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("environment", "flags", "source"),
     [
-        ({"SHAREPROXY_LAG_TIMEOUT": "soon"}, {}, "environment variable SHAREPROXY_LAG_TIMEOUT: lag_timeout: "),
+        ({"SHAREPROXY_LAG_TIMEOUT": "soon"}, {}, "environment variable SHAREPROXY_LAG_TIMEOUT='soon': lag_timeout: "),
         ({}, {"lag_timeout": -1.0}, "flag --lag-timeout: lag_timeout: "),
     ],
 )

@@ -173,7 +173,15 @@ def replacing(target: Path) -> Iterator[Path]:
 def _fetch(version: str, pom: str, fresh: Path) -> None:
     mvn = find_tool("mvn")
     (fresh / "pom.xml").write_text(pom)
-    command = [str(mvn), "-B", "-q", "-f", str(fresh / "pom.xml"), "dependency:copy-dependencies"]
+    command = [
+        str(mvn),
+        "-B",
+        "-q",
+        "-Dstyle.color=never",
+        "-f",
+        str(fresh / "pom.xml"),
+        "dependency:copy-dependencies",
+    ]
     command += ["-DincludeScope=runtime", f"-DoutputDirectory={fresh / 'jars'}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_TIMEOUT, cwd=fresh)

@@ -50,6 +50,7 @@ def test_each_command_explains_itself(command: str) -> None:
         (["lag", "g", "--bootstrap-server", "b:1", "--timeout", "-1"], "timeout"),
         (["lag", "g", "--bootstrap-server", "b:1", "--config", "/no/such.toml"], "/no/such.toml"),
         (["serve", "--bootstrap-server", "b:1", "--node-ports", "9-1"], "node_ports: '9-1'"),
+        (["serve", "--bootstrap-server", "b:1", "--listen", "19092"], "'19092' is not HOST:PORT"),
         (["serve", "--bootstrap-server", "b:1", "--node-ids", "1-x"], "'1-x' is not a node id"),
         (["serve", "--bootstrap-server", "b:1", "--node-ids", "0-99"], "19100-19163 has only 64"),
         (["serve", "--bootstrap-server", "b:1", "--listen", "0.0.0.0:0"], "--advertised-host"),
