@@ -158,7 +158,9 @@ class BrokerCalls:
                 except ClusterError as error:
                     if error.retry is Retry.FINAL and not isinstance(error, Unreachable | ConnectionClosed):
                         raise
-                    failures[candidate] = error
+                    # that time ran out says less than what was found out before
+                    if candidate not in failures or not isinstance(error, DeadlinePassed):
+                        failures[candidate] = error
                     round_errors.append(error)
                     self._turn += 1
             if round_errors and all(error.retry is Retry.FINAL for error in round_errors):

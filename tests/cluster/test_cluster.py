@@ -162,6 +162,19 @@ async def test_a_cluster_that_comes_late_is_found() -> None:
             await scripted.brokers[1].stop()
 
 
+async def test_a_cause_that_was_found_is_not_replaced_by_running_out_of_time(
+    brokers: ScriptedCluster, cluster: Cluster
+) -> None:
+    """The first attempt says what is wrong; a later one that only runs into the deadline must not hide it."""
+    attempts = iter([HANG_UP])
+    brokers.brokers[1].on(MetadataRequest, lambda _: next(attempts, SILENCE))
+
+    with pytest.raises(ConnectionClosed, match="closed the connection"):
+        await cluster.metadata((), deadline=soon(1.0))
+
+    assert brokers.brokers[1].count(MetadataRequest) >= 2
+
+
 async def test_when_nobody_answers_each_address_has_its_cause() -> None:
     """The sentence names all of them."""
     ports = [free_port(), free_port()]
