@@ -18,6 +18,7 @@ from shareproxy.lag.brokers import Brokers
 from shareproxy.lag.groups import FoundGroup, find_share_groups
 from shareproxy.lag.leaders import METADATA_MAX_AGE, Wanted
 from shareproxy.lag.model import AskedRow, LagReport, SourceChoice
+from shareproxy.lag.partition_counts import out_of_range
 from shareproxy.lag.report import Reporter
 from shareproxy.lag.rounds import share_of_time
 from shareproxy.lag.sources import FirstThatCan, Reading, StateBatches, StateSummary
@@ -88,6 +89,16 @@ class LagEngine:
         for item, reading in found.items():
             lags[item.topic, item.partition] = reading.lag
         return lags
+
+    async def out_of_range(
+        self, asked: Mapping[str, Collection[int]], *, deadline: float
+    ) -> Mapping[str, Collection[int]]:
+        """Return which named partitions certainly do not exist although their topics do.
+
+        Raises:
+            ClusterError: no Metadata in time.
+        """
+        return await out_of_range(self._cluster, asked, deadline=deadline)
 
     async def _read(self, group: GroupId, rows: Sequence[AskedRow], deadline: float) -> Mapping[Wanted, Reading]:
         # the epoch of a row without a start offset may be a filler, not the stored one

@@ -14,6 +14,7 @@ from shareproxy.protocol.errors import DecodeError
 from shareproxy.proxy.api_versions import API_VERSIONS, LAG_API, LAG_VERSION, edit_api_versions
 from shareproxy.proxy.close import CloseReason
 from shareproxy.proxy.exchange import MAX_IN_FLIGHT, ClosingError, Exchange, Phase, RequestHead
+from shareproxy.proxy.out_of_range import LocalRows
 from shareproxy.proxy.request_stream import cut_token
 from shareproxy.proxy.requests import SASL_HANDSHAKE
 from shareproxy.proxy.rewrite import REWRITTEN, AddressMapping, rewrite_answer
@@ -24,15 +25,19 @@ _EDITED: Final = frozenset({API_VERSIONS, SASL_HANDSHAKE, LAG_API, *REWRITTEN})
 
 
 class LagStep(NamedTuple):
-    """Work to do outside: fill Lag into a broker's DescribeShareGroupOffsets answer; the client asked in v1.
+    """Work to do outside: complete a broker's DescribeShareGroupOffsets answer.
 
     Args:
         frame: the answer without its size.
         version: the version in which the broker wrote it, 0 or 1.
+        client_version: the version in which the client asked; only 1 has Lag.
+        local: rows that are answered here, if there are any.
     """
 
     frame: bytes
     version: int
+    client_version: int = LAG_VERSION
+    local: LocalRows | None = None
 
 
 class AnswerStream:
@@ -139,7 +144,15 @@ class AnswerStream:
         _, api_key, version, _ = head
         if api_key == SASL_HANDSHAKE:
             return version == 0
-        return api_key != LAG_API or (version == LAG_VERSION and self._exchange.fills_lag)
+        if api_key != LAG_API:
+            return True
+        asked = self._exchange.lag_asked
+        if not self._exchange.fills_lag or not 0 <= version <= LAG_VERSION:
+            return False
+        if version < LAG_VERSION and asked[0].local is None:
+            asked.popleft()  # no Lag in this version, and all rows are the broker's
+            return False
+        return True
 
     def _collect(self, head: RequestHead, chunk: bytes) -> bytes:
         part, rest = chunk[: self._missing], chunk[self._missing :]
@@ -159,7 +172,8 @@ class AnswerStream:
     def _edit(self, head: RequestHead, frame: bytes) -> None:
         _, api_key, version, _ = head
         if api_key == LAG_API:
-            self.step = LagStep(frame, self._exchange.lag_asked.popleft())
+            asked = self._exchange.lag_asked.popleft()
+            self.step = LagStep(frame, asked.version, version, asked.local)
         elif api_key == API_VERSIONS:
             edited = edit_api_versions(version, frame, fills_lag=self._exchange.fills_lag)
             if edited.lag_version is not None:

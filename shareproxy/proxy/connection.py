@@ -19,9 +19,10 @@ from shareproxy.protocol.errors import DecodeError
 from shareproxy.protocol.ids import NodeId
 from shareproxy.proxy.answer_stream import LagStep
 from shareproxy.proxy.close import ORDINARY, CloseReason
+from shareproxy.proxy.out_of_range import OffsetsRequest
 from shareproxy.proxy.rewrite import AddressMapping
 from shareproxy.proxy.session import Session
-from shareproxy.proxy.share_offsets import LagAnswer, LagFiller, fill
+from shareproxy.proxy.share_offsets import LagAnswer, LagFiller, fill, find_missing
 from shareproxy.proxy.upstream import UnknownNodeError, UnreachableError, Upstream
 
 # Unsent bytes at which the other side is no longer read, and at which it is read again: two of the largest chunks
@@ -33,6 +34,8 @@ EARLY_BYTES: Final = 64 * 1024
 # How long a side that does not take its last bytes, or a broker that does not end, is waited for: as long as clients
 # wait for an answer.
 FLUSH_SECONDS: Final = 30.0
+# How long a request waits for Metadata on our own connection, usually a millisecond or nothing; then it goes as it is.
+LOOKUP_SECONDS: Final = 1.0
 
 
 class Surroundings:
@@ -104,6 +107,7 @@ class Connection:
         self._draining = self._broker_ending = False
         self._connecting: asyncio.Task[None] | None = None
         self._filling: asyncio.Task[None] | None = None
+        self._looking_up: asyncio.Task[None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
 
     # -- the owner's side ---------------------------------------------------------------------------------------------
@@ -234,6 +238,8 @@ class Connection:
         while session.step is not None and self._filling is None and session.close_reason is None:
             if not self._begin_step(session.step):
                 break
+        if session.lookup is not None and self._looking_up is None and session.close_reason is None:
+            self._looking_up = self._start(self._look_up(session.lookup))
         if self._client is not None and session.to_client:
             _write(self._client, session.to_client)
         if self._broker is not None and session.to_broker:
@@ -258,6 +264,14 @@ class Connection:
             return True
         self._filling = self._start(self._fill(answer, around.filler))
         return False
+
+    async def _look_up(self, request: OffsetsRequest) -> None:
+        filler = self._around.filler
+        assert filler is not None
+        missing = await find_missing(request, filler, self._loop.time() + min(LOOKUP_SECONDS, self._around.lag_timeout))
+        self._looking_up = None
+        self._session.finish_lookup(missing)
+        self._pump()
 
     async def _fill(self, answer: LagAnswer, filler: LagFiller) -> None:
         await fill(answer, filler, self._loop.time() + self._around.lag_timeout)
@@ -290,8 +304,9 @@ class Connection:
         if first:
             self.close_reason = reason
             self._deadline = self._loop.call_later(FLUSH_SECONDS, self._abort_sockets)
-            if self._filling is not None:
-                self._filling.cancel()
+            for task in (self._filling, self._looking_up):
+                if task is not None:
+                    task.cancel()
             # what a client sent before its end still goes to the broker: it may be a Produce with acks 0
             if not (reason is CloseReason.CLIENT_CLOSED and self._session.to_broker):
                 self._stop_connecting()
@@ -360,6 +375,8 @@ class Connection:
                 self._drop_broker()
         if task is self._filling:
             self._filling = None
+        if task is self._looking_up:
+            self._looking_up = None
         if not task.cancelled() and (error := task.exception()) is not None:
             self._fail(error)
         self._forget_if_done()

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import deque
 from enum import Enum, auto
-from typing import Final
+from typing import Final, NamedTuple
 
 from shareproxy.proxy.close import CloseReason
+from shareproxy.proxy.out_of_range import LocalRows
 
 RequestHead = tuple[int, int, int, int]
 """Size, api_key, api_version, correlation_id, as they stand on the wire."""
@@ -31,6 +32,7 @@ class Phase(Enum):
     HANDSHAKE = auto()
     CLIENT_TOKEN = auto()
     BROKER_TOKEN = auto()
+    LOOKUP = auto()
 
 
 class ClosingError(Exception):
@@ -39,6 +41,18 @@ class ClosingError(Exception):
     def __init__(self, reason: CloseReason, detail: str) -> None:
         super().__init__(detail)
         self.reason, self.detail = reason, detail
+
+
+class LagAsked(NamedTuple):
+    """A DescribeShareGroupOffsets request that waits for its answer.
+
+    Attributes:
+        version: in which it went to the broker.
+        local: rows that are answered here, if there are any.
+    """
+
+    version: int
+    local: LocalRows | None = None
 
 
 class BrokerVersions:
@@ -64,11 +78,15 @@ class Exchange:
     def __init__(self, versions: BrokerVersions, *, fills_lag: bool) -> None:
         self.versions, self.fills_lag = versions, fills_lag
         self.outstanding: deque[RequestHead] = deque()
-        self.lag_asked: deque[int] = deque()
-        """Versions in which the outstanding DescribeShareGroupOffsets v1 requests went to the broker."""
+        self.lag_asked: deque[LagAsked] = deque()
+        """The outstanding DescribeShareGroupOffsets requests; empty unless `fills_lag`."""
         self.crowded = False
         self.phase = Phase.REQUESTS
         self.rounds_left = 0
+
+    def asked_version(self, version: int) -> int:
+        """Return the version in which the broker is asked for DescribeShareGroupOffsets."""
+        return 0 if self.versions.lag_version == 0 else version
 
     def expect_tokens(self, mechanism: str) -> None:
         """Note that a SaslHandshake v0 goes out: what follows depends on its answer.

@@ -14,12 +14,22 @@ from shareproxy.protocol.errors import DecodeError, FrameError
 from shareproxy.protocol.framing import check_size
 from shareproxy.proxy.api_versions import LAG_API, LAG_VERSION, MAX_VERSIONS
 from shareproxy.proxy.close import CloseReason
-from shareproxy.proxy.exchange import MAX_IN_FLIGHT, MAX_TOKEN_BYTES, ClosingError, Exchange, Phase, RequestHead
+from shareproxy.proxy.exchange import (
+    MAX_IN_FLIGHT,
+    MAX_TOKEN_BYTES,
+    ClosingError,
+    Exchange,
+    LagAsked,
+    Phase,
+    RequestHead,
+)
+from shareproxy.proxy.out_of_range import MAX_HELD_REQUEST_BYTES, OffsetsRequest, Places
 from shareproxy.proxy.requests import PRODUCE, SASL_HANDSHAKE, produce_is_answered, sasl_mechanism
 from shareproxy.proxy.rewrite import REWRITTEN
 
-# What is held of a request whose first fields are incomplete: two strings of at most 32 KiB and the header's tags.
-MAX_HELD_BYTES: Final = 256 * 1024
+# What is held of a request whose first fields are incomplete: two strings of at most 32 KiB and the header's tags; or
+# all of one that asks for named partitions.
+MAX_HELD_BYTES: Final = MAX_HELD_REQUEST_BYTES + 64 * 1024
 
 _HEAD: Final = struct.Struct(">ihhi")
 _SIZE: Final = struct.Struct(">i")
@@ -31,6 +41,7 @@ class _Fate(Enum):
     ANSWERED = auto()
     UNANSWERED = auto()
     INCOMPLETE = auto()
+    LOOKED_UP = auto()
 
 
 class RequestStream:
@@ -46,6 +57,8 @@ class RequestStream:
         self._exchange, self._out, self._max_bytes = exchange, out, max_bytes
         self._left = 0  # bytes of the current request that still have to pass
         self._held = b""
+        self.lookup: OffsetsRequest | None = None
+        """A request that is held until it is known which of its partitions exist; `finish_lookup` ends it."""
 
     @property
     def within_request(self) -> bool:
@@ -81,6 +94,26 @@ class RequestStream:
         else:
             self._held = chunk
 
+    def finish_lookup(self, missing: Places) -> None:
+        """Send the request that `lookup` holds without the partitions that do not exist, and go on.
+
+        Raises:
+            ClosingError: what came behind it are not requests that may pass.
+        """
+        assert self.lookup is not None
+        lookup, self.lookup = self.lookup, None
+        head: RequestHead = _HEAD.unpack_from(self._held)
+        frame, local = lookup.without(missing)
+        exchange = self._exchange
+        asked = exchange.asked_version(head[2])
+        exchange.outstanding.append(head)
+        exchange.lag_asked.append(LagAsked(asked, local))
+        sent = _SIZE.pack(len(frame)) + frame
+        self._out.append(_in_version_0(sent, [0] if asked != head[2] else []))
+        self._held = self._held[4 + head[0] :]
+        exchange.phase = Phase.REQUESTS
+        self.feed(b"")
+
     def _pass_requests(self, chunk: bytes) -> None:
         position, end, limit = self._left, len(chunk), self._max_bytes
         exchange = self._exchange
@@ -95,7 +128,7 @@ class RequestStream:
                     raise _refused_size(size, limit)
                 if head[1] in _LOOKED_AT:
                     fate = self._look_at(chunk, position, head, downgraded)
-                    if fate is _Fate.INCOMPLETE:
+                    if fate is _Fate.INCOMPLETE or fate is _Fate.LOOKED_UP:
                         break
                     if fate is _Fate.ANSWERED:
                         outstanding.append(head)
@@ -137,13 +170,29 @@ class RequestStream:
             raise ClosingError(CloseReason.MALFORMED_REQUEST, str(error)) from None
         if api_key != LAG_API:
             _require_known(api_key, version)
-        elif version == LAG_VERSION and exchange.fills_lag:
-            asked = version
-            if exchange.versions.lag_version == 0:
-                asked = 0
+        elif 0 <= version <= LAG_VERSION and exchange.fills_lag:
+            if size <= MAX_HELD_REQUEST_BYTES:
+                end = position + 4 + size
+                if len(chunk) < end:
+                    return _Fate.INCOMPLETE
+                if self._needs_lookup(chunk[position + 4 : end], version):
+                    return _Fate.LOOKED_UP
+            asked = exchange.asked_version(version)
+            if asked != version:
                 downgraded.append(position)
-            exchange.lag_asked.append(asked)
+            exchange.lag_asked.append(LagAsked(asked))
         return _Fate.ANSWERED
+
+    def _needs_lookup(self, frame: bytes, version: int) -> bool:
+        """Hold a request that names partitions: a broker answers late if one of them does not exist."""
+        try:
+            request = OffsetsRequest(frame, version)
+        except DecodeError:
+            return False  # the broker has its own way to refuse it
+        if not request.asked:
+            return False
+        self.lookup, self._exchange.phase = request, Phase.LOOKUP
+        return True
 
     def _pass_token(self, chunk: bytes) -> None:
         token, rest = cut_token(chunk)

@@ -80,3 +80,22 @@ def sasl_mechanism(data: bytes, start: int, size: int) -> str | None:
         return text.decode("ascii", "replace")
     except struct.error:
         raise DecodeError("ends before the mechanism", ("SaslHandshakeRequest",)) from None
+
+
+def header_end(frame: bytes) -> int:
+    """Return where the body of a whole flexible request begins.
+
+    Args:
+        frame: the request without its size.
+
+    Raises:
+        DecodeError: it ends within its header.
+    """
+    position = _HEAD_BYTES - 4
+    try:
+        position = skip_tags(frame, position + 2 + max(_int16(frame, position)[0], 0))
+    except (IndexError, struct.error):
+        position = len(frame) + 1
+    if position > len(frame):
+        raise DecodeError("ends within its header", ("RequestHeader",))
+    return position

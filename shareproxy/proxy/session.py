@@ -8,11 +8,13 @@ to pause reading, at last one close reason. Must never: touch a socket or a cloc
     HANDSHAKE      wait for the handshake's answer               CLIENT_TOKEN if it has error 0, else REQUESTS
     CLIENT_TOKEN   one SASL token without a header passes        BROKER_TOKEN
     BROKER_TOKEN   wait for the broker's token                   CLIENT_TOKEN, or REQUESTS after the last token
+    LOOKUP         wait for `finish_lookup`: which of the        REQUESTS
+                     partitions that a request names exist
 
     the broker's bytes                                           meanwhile
     an answer that is due and not edited                         passes chunk by chunk, at any size
     an edited answer (ApiVersions, Metadata, FindCoordinator,    is collected, then passes changed; the last one waits
-      DescribeCluster; DescribeShareGroupOffsets v1)               for `finish_step`, and all behind it wait too
+      DescribeCluster; DescribeShareGroupOffsets)                  for `finish_step`, and all behind it wait too
     anything else                                                closes
 
 Answers leave in the order of their requests; a Produce with acks 0 has none. Correlation ids stay as they are.
@@ -26,6 +28,7 @@ from shareproxy.protocol.framing import MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES
 from shareproxy.proxy.answer_stream import AnswerStream, LagStep
 from shareproxy.proxy.close import CloseReason
 from shareproxy.proxy.exchange import BrokerVersions, ClosingError, Exchange, Phase
+from shareproxy.proxy.out_of_range import OffsetsRequest, Places
 from shareproxy.proxy.request_stream import RequestStream
 from shareproxy.proxy.rewrite import AddressMapping
 
@@ -33,8 +36,8 @@ from shareproxy.proxy.rewrite import AddressMapping
 class Session:
     """The state of one client connection.
 
-    After each call look at `to_broker` and `to_client` (bytes in order, to be taken away), `step`, `client_paused`,
-    `broker_paused` and `close_reason`. The broker may be connected later than the first calls.
+    After each call look at `to_broker` and `to_client` (bytes in order, to be taken away), `step`, `lookup`,
+    `client_paused`, `broker_paused` and `close_reason`. The broker may be connected later than the first calls.
 
     Args:
         mapping: from a broker's node id, host and port to the advertised host and port.
@@ -69,10 +72,15 @@ class Session:
         return self._answers.step
 
     @property
+    def lookup(self) -> OffsetsRequest | None:
+        """The request that waits for which of its partitions exist; `finish_lookup` ends it."""
+        return self._requests.lookup
+
+    @property
     def client_paused(self) -> bool:
         """Whether the client should not be read now."""
         exchange = self._exchange
-        return exchange.crowded or exchange.phase is Phase.HANDSHAKE or exchange.phase is Phase.BROKER_TOKEN
+        return exchange.crowded or exchange.phase not in (Phase.REQUESTS, Phase.CLIENT_TOKEN)
 
     @property
     def broker_paused(self) -> bool:
@@ -123,6 +131,15 @@ class Session:
         if self.step is None:
             due = len(self._exchange.outstanding)
             self.close(CloseReason.BROKER_CLOSED, f"{due} answers were due" if due else "")
+
+    def finish_lookup(self, missing: Places) -> None:
+        """Take which of the partitions of `lookup` do not exist; the next lookup may come out of it."""
+        if self.lookup is None or self.close_reason is not None:
+            return
+        try:
+            self._requests.finish_lookup(missing)
+        except ClosingError as closing:
+            self.close(closing.reason, closing.detail)
 
     def finish_step(self, frame: Sequence[bytes]) -> None:
         """Take the answer that `step` became, in parts and without its size; the next step may come out of it."""

@@ -1,7 +1,8 @@
 """Fill Lag into a broker's answer to DescribeShareGroupOffsets, for a client that asked in version 1.
 
-In: the broker's answer to the client's own request, in version 0 or 1. Out: the same answer in version 1 with the
-Lag of granted rows. Must never: change a row with an error, show a row the broker did not, or outlast the deadline.
+In: the broker's answer to the client's own request, in version 0 or 1. Out: the same answer in the client's version
+with the Lag of granted rows, and the rows of partitions that do not exist. Must never: change a row with an error,
+show a row the broker did not grant, or outlast the deadline.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from shareproxy.protocol.messages import (
 )
 from shareproxy.proxy.answer_stream import LagStep
 from shareproxy.proxy.api_versions import LAG_VERSION
+from shareproxy.proxy.out_of_range import OffsetsRequest, Places, put_back
 from shareproxy.proxy.varints import skip_tags
 
 Lags = Mapping[tuple[str, int], int]
@@ -35,6 +37,10 @@ class LagFiller(Protocol):
 
     async def fill(self, group: GroupId, rows: Sequence[AskedRow], *, deadline: float) -> Lags:
         """Return the lag of a group's rows; a row that is missing is unknown."""
+        ...
+
+    async def out_of_range(self, asked: Places, *, deadline: float) -> Places:
+        """Return which of these partitions certainly do not exist although their topics do."""
         ...
 
 
@@ -56,7 +62,9 @@ class LagAnswer:
         self.asked: dict[GroupId, list[AskedRow]] = {}
         """The rows to look up, by group."""
         self._rows: dict[GroupId, list[tuple[str, DescribeShareGroupOffsetsResponsePartition]]] = {}
-        if choice is not SourceChoice.BROKER:
+        if step.local is not None:
+            put_back(self._message, step.local)
+        if choice is not SourceChoice.BROKER and step.client_version == LAG_VERSION:
             self._collect(all_rows=choice is not SourceChoice.AUTO)
 
     def _collect(self, *, all_rows: bool) -> None:
@@ -86,10 +94,11 @@ class LagAnswer:
             row.lag = lags.get((topic, row.partition_index), row.lag)
 
     def frame(self) -> tuple[bytes, ...]:
-        """Return the answer in version 1, in parts and without its size; untouched bytes if nothing was asked."""
-        if self._step.version == LAG_VERSION and not self.asked:
-            return (self._step.frame,)
-        return self._step.frame[: self._offset], encode(self._message, LAG_VERSION)
+        """Return the answer in the client's version, in parts and without its size; as it came if nothing changed."""
+        step = self._step
+        if step.version == step.client_version and not self.asked and step.local is None:
+            return (step.frame,)
+        return step.frame[: self._offset], encode(self._message, step.client_version)
 
 
 async def fill(answer: LagAnswer, filler: LagFiller, deadline: float) -> None:
@@ -117,6 +126,16 @@ async def fill(answer: LagAnswer, filler: LagFiller, deadline: float) -> None:
             log.warning("lag not found", group=group_id, error=str(error), exc_info=_unexpected(error))
         else:
             answer.put(group_id, task.result())
+
+
+async def find_missing(request: OffsetsRequest, filler: LagFiller, deadline: float) -> Places:
+    """Return which partitions of a request do not exist; none if that cannot be found out in time."""
+    try:
+        async with asyncio.timeout_at(deadline):
+            return await filler.out_of_range(request.asked, deadline=deadline)
+    except Exception as error:
+        structlog.get_logger().warning("partitions not looked up", error=str(error), exc_info=_unexpected(error))
+        return {}
 
 
 def _unexpected(error: BaseException) -> BaseException | None:

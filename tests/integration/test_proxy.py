@@ -48,12 +48,13 @@ def ask(
     *groups: DescribeShareGroupOffsetsRequestGroup,
     version: int,
     node_id: NodeId | None = NODE,
+    timeout: float = 30.0,
 ) -> DescribeShareGroupOffsetsResponse:
     """Ask for offsets in one version, with our own client."""
 
     async def run() -> DescribeShareGroupOffsetsResponse:
         async with Cluster(parse_addresses(bootstrap_servers)) as cluster:
-            deadline = asyncio.get_running_loop().time() + 30
+            deadline = asyncio.get_running_loop().time() + timeout
             request = DescribeShareGroupOffsetsRequest(groups=list(groups))
             return await cluster.request(node_id, request, deadline=deadline, max_version=version, min_version=version)
 
@@ -173,6 +174,28 @@ def test_version_0_is_the_brokers_own_answer(
     )
 
     assert through == direct
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_partition_that_does_not_exist_is_answered_without_the_broker(
+    version: int, driver: ShareDriver, proxy: RunningProxy, topic: str, group: str
+) -> None:
+    """A broker takes half a minute for such a row (4.2 to 4.4), and all others of the request wait with it."""
+    scenarios.kip_1226_layout(driver, topic, group)
+    groups = [asked(group, {topic: [0, 1, 99]}), asked(group, {topic: [7], "no-such-topic": [0]})]
+
+    answer = ask(proxy.bootstrap_servers, *groups, version=version, timeout=10)
+
+    first, second = (
+        {
+            (topic.topic_name, row.partition_index): (row.lag, row.error_code)
+            for topic in group.topics
+            for row in topic.partitions
+        }
+        for group in answer.groups
+    )
+    assert first == {(topic, 0): (7 if version else -1, 0), (topic, 1): (-1, 0), (topic, 99): (-1, 0)}
+    assert second == {(topic, 7): (-1, 0), ("no-such-topic", 0): (-1, 0)}
 
 
 def test_start_beyond_the_end_is_a_negative_lag(

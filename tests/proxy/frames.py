@@ -10,6 +10,9 @@ from shareproxy.protocol.message import Request, Response
 from shareproxy.protocol.messages import (
     ApiVersionsResponse,
     ApiVersionsResponseApiVersion,
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
     DescribeShareGroupOffsetsResponse,
     DescribeShareGroupOffsetsResponseGroup,
     DescribeShareGroupOffsetsResponsePartition,
@@ -82,14 +85,32 @@ def metadata(*brokers: tuple[int, str, int]) -> MetadataResponse:
     )
 
 
-def share_offsets(*rows: tuple[int, int, int], group: str = "g", topic: str = "t") -> DescribeShareGroupOffsetsResponse:
+def share_offsets(
+    *rows: tuple[int, int, int], group: str = "g", topic: str = "t", leader_epochs: tuple[int, ...] = ()
+) -> DescribeShareGroupOffsetsResponse:
     """Return a DescribeShareGroupOffsets answer for one topic, with (partition, start_offset, lag) rows."""
+    epochs = leader_epochs or (5,) * len(rows)
     partitions = [
-        DescribeShareGroupOffsetsResponsePartition(partition, start, leader_epoch=5, lag=lag)
-        for partition, start, lag in rows
+        DescribeShareGroupOffsetsResponsePartition(partition, start, leader_epoch=epoch, lag=lag)
+        for (partition, start, lag), epoch in zip(rows, epochs, strict=True)
     ]
     topics = [DescribeShareGroupOffsetsResponseTopic(topic, TOPIC_ID, partitions)]
     return DescribeShareGroupOffsetsResponse(groups=[DescribeShareGroupOffsetsResponseGroup(group, topics)])
+
+
+def share_offsets_of(*groups: dict[str, list[int]] | None, group: str = "g") -> DescribeShareGroupOffsetsRequest:
+    """Return a DescribeShareGroupOffsets request: partitions by topic for each group, None for all of them."""
+    return DescribeShareGroupOffsetsRequest(
+        [
+            DescribeShareGroupOffsetsRequestGroup(
+                group,
+                None
+                if topics is None
+                else [DescribeShareGroupOffsetsRequestTopic(name, partitions) for name, partitions in topics.items()],
+            )
+            for topics in groups
+        ]
+    )
 
 
 def _string(text: str | None) -> bytes:

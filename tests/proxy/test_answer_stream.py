@@ -7,7 +7,8 @@ import pytest
 from shareproxy.protocol.headers import encode_response
 from shareproxy.proxy.answer_stream import AnswerStream, LagStep
 from shareproxy.proxy.close import CloseReason
-from shareproxy.proxy.exchange import BrokerVersions, ClosingError, Exchange, Phase
+from shareproxy.proxy.exchange import BrokerVersions, ClosingError, Exchange, LagAsked, Phase
+from shareproxy.proxy.out_of_range import LocalTopic
 from tests.proxy.frames import HEARTBEAT, answer, api_versions, metadata, opaque_answer, share_offsets
 
 LIMIT = 100_000
@@ -20,8 +21,8 @@ class Line:
         self.exchange = Exchange(BrokerVersions(), fills_lag=fills_lag)
         for number, (api_key, version) in enumerate(asked):
             self.exchange.outstanding.append((8, api_key, version, number))
-            if (api_key, version) == (90, 1):
-                self.exchange.lag_asked.append(0)
+            if api_key == 90 and version in (0, 1) and fills_lag:
+                self.exchange.lag_asked.append(LagAsked(0))
         self.out: list[bytes] = []
         self.stream = AnswerStream(self.exchange, self.out, lambda node_id, host, port: ("proxy", 1), LIMIT)
 
@@ -150,6 +151,27 @@ def test_lag_answer_in_another_version_passes(version: int) -> None:
 
     assert line.feed(opaque_answer(0, b"rows")) == opaque_answer(0, b"rows")
     assert line.stream.step is None
+
+
+def test_version_0_answer_with_local_rows_becomes_a_step() -> None:
+    """Rows that are answered here are missing in the broker's bytes."""
+    line = Line((90, 0))
+    local = ({"t": LocalTopic((7,), stands_in=False)},)
+    line.exchange.lag_asked[0] = LagAsked(0, local)
+
+    line.feed(opaque_answer(0, b"rows"))
+
+    assert line.stream.step == LagStep(b"\0\0\0\0rows", 0, 0, local)
+
+
+@pytest.mark.parametrize("version", [-1, 0, 2, 99])
+def test_version_that_has_no_lag_is_never_mistaken(version: int) -> None:
+    """What was noted for one request is not used up by another."""
+    line = Line((90, version), (90, 1))
+
+    line.feed(opaque_answer(0), opaque_answer(1, b"rows"))
+
+    assert line.stream.step == LagStep(b"\0\0\0\1rows", 0)
 
 
 def test_lag_answer_passes_where_nothing_fills_it() -> None:

@@ -10,18 +10,20 @@ import pytest
 from structlog.testing import capture_logs
 
 from shareproxy.cluster.addresses import Address
+from shareproxy.cluster.errors import Unreachable
 from shareproxy.lag.model import AskedRow
 from shareproxy.protocol.headers import RequestHead
 from shareproxy.protocol.ids import GroupId, NodeId
 from shareproxy.protocol.messages import DescribeShareGroupOffsetsRequest, MetadataRequest
 from shareproxy.proxy import connection
 from shareproxy.proxy.connection import EARLY_BYTES, WRITE_HIGH_BYTES
+from shareproxy.proxy.out_of_range import Places
 from shareproxy.proxy.server import Proxy
 from shareproxy.proxy.upstream import Upstream
 from tests.proxy.conftest import Proxies
 from tests.proxy.fake_broker import Client, FakeBroker, eventually
 from tests.proxy.frames import answer as answer_frame
-from tests.proxy.frames import opaque_answer, opaque_request, produce, request, share_offsets
+from tests.proxy.frames import opaque_answer, opaque_request, produce, request, share_offsets, share_offsets_of
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -65,6 +67,19 @@ class Filler:
             self.cancelled.set()
             raise
         return {(row.topic, row.partition): 7 for row in rows}
+
+    async def out_of_range(self, asked: Places, *, deadline: float) -> Places:
+        """Say that all topics have one partition; wait without end for a topic named `slow`, fail for `broken`."""
+        self.asked.set()
+        if "slow" in asked:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                self.cancelled.set()
+                raise
+        if "broken" in asked:
+            raise Unreachable("no broker answered")
+        return {topic: {index for index in indexes if index > 0} for topic, indexes in asked.items()}
 
 
 GARBAGE = {
@@ -372,6 +387,50 @@ async def test_lag_that_the_broker_knows_passes_at_once(broker: FakeBroker, prox
         assert await client.frame() == known
         assert await client.frame() == opaque_answer(2)
     assert not filler.asked.is_set()
+
+
+async def test_partition_that_does_not_exist_is_never_asked_for(broker: FakeBroker, proxies: Proxies) -> None:
+    """Its row is answered here, in order with everything around it."""
+    proxy = await proxies.start(broker, lag=Filler())
+    broker.reply = lambda head, frame: (
+        answer_frame(share_offsets((0, 2, 9)), 1, 2) if head.api_key == 90 else opaque_answer(head.correlation_id)
+    )
+    async with Client(proxy.bootstrap_address) as client:
+        client.send(opaque_request(1) + request(share_offsets_of({"t": [0, 5]}), 1, 2) + opaque_request(3))
+
+        assert await client.frame() == opaque_answer(1)
+        assert await client.frame() == answer_frame(share_offsets((0, 2, 9), (5, -1, -1), leader_epochs=(5, 0)), 1, 2)
+        assert await client.frame() == opaque_answer(3)
+    sent = request(share_offsets_of({"t": [0]}), 1, 2)
+    assert broker.received == opaque_request(1) + sent + opaque_request(3)
+
+
+@pytest.mark.parametrize("topic", ["broken", "slow"])
+async def test_request_goes_on_unchanged_if_nothing_can_be_found_out(
+    broker: FakeBroker, proxies: Proxies, topic: str
+) -> None:
+    """The proxy's own trouble with Metadata is not the client's."""
+    proxy = await proxies.start(broker, lag=Filler(), lag_timeout=0.05)
+    frame = request(share_offsets_of({topic: [0, 5]}), 1, 2)
+    broker.reply = lambda head, frame: answer_frame(share_offsets((0, 2, 9)), 1, 2)
+    with capture_logs() as logs:
+        async with Client(proxy.bootstrap_address) as client:
+            assert await client.ask(frame) == answer_frame(share_offsets((0, 2, 9)), 1, 2)
+
+    assert broker.received == frame
+    assert "partitions not looked up" in [line["event"] for line in logs]
+
+
+async def test_client_that_leaves_during_a_lookup_ends_it(broker: FakeBroker, proxies: Proxies) -> None:
+    """Nobody waits for it any more."""
+    filler = Filler()
+    proxy = await proxies.start(broker, lag=filler)
+    async with Client(proxy.bootstrap_address) as client:
+        client.send(request(share_offsets_of({"slow": [0]}), 1))
+        await filler.asked.wait()
+
+    await asyncio.wait_for(filler.cancelled.wait(), 10)
+    await eventually(lambda: proxy.connections == 0)
 
 
 async def test_client_that_leaves_during_the_step_ends_it(broker: FakeBroker, proxies: Proxies) -> None:

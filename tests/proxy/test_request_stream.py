@@ -11,9 +11,10 @@ from shareproxy.protocol.messages import (
     MetadataRequest,
 )
 from shareproxy.proxy.close import CloseReason
-from shareproxy.proxy.exchange import MAX_IN_FLIGHT, BrokerVersions, ClosingError, Exchange, Phase
+from shareproxy.proxy.exchange import MAX_IN_FLIGHT, BrokerVersions, ClosingError, Exchange, LagAsked, Phase
+from shareproxy.proxy.out_of_range import LocalTopic
 from shareproxy.proxy.request_stream import MAX_HELD_BYTES, RequestStream
-from tests.proxy.frames import opaque_request, produce, request, sasl_handshake
+from tests.proxy.frames import opaque_request, produce, request, sasl_handshake, share_offsets_of
 
 LIMIT = 1_000_000
 
@@ -118,7 +119,7 @@ def test_lag_is_asked_for_in_the_clients_version(lag_version: int | None) -> Non
     frame = request(DescribeShareGroupOffsetsRequest(), 1)
 
     assert line.feed(frame) == frame
-    assert list(line.exchange.lag_asked) == [1]
+    assert list(line.exchange.lag_asked) == [LagAsked(1)]
 
 
 def test_lag_is_asked_for_in_version_0_where_the_broker_has_no_other() -> None:
@@ -130,7 +131,7 @@ def test_lag_is_asked_for_in_version_0_where_the_broker_has_no_other() -> None:
 
     expected = [frame[:6] + b"\0\0" + frame[8:] for frame in frames]
     assert sent == opaque_request() + b"".join(expected) + opaque_request()
-    assert list(line.exchange.lag_asked) == [0, 0, 0]
+    assert list(line.exchange.lag_asked) == [LagAsked(0)] * 3
 
 
 @pytest.mark.parametrize("version", [0, 2])
@@ -140,7 +141,74 @@ def test_lag_request_in_another_version_passes(version: int) -> None:
     frame = opaque_request(api_key=90, version=version)
 
     assert line.feed(frame) == frame
-    assert not line.exchange.lag_asked
+    assert list(line.exchange.lag_asked) == [LagAsked(0)] * (version == 0)
+
+
+NAMED = request(share_offsets_of({"t": [0, 7]}), 1, 5)
+
+
+@pytest.mark.parametrize("cut", range(len(NAMED)))
+def test_request_for_named_partitions_is_held(cut: int) -> None:
+    """It is not known yet which of them exist; what comes behind it waits."""
+    line = Line()
+
+    assert line.feed(opaque_request(4) + NAMED[:cut], NAMED[cut:] + opaque_request(6)) == opaque_request(4)
+
+    assert line.stream.lookup is not None
+    assert line.stream.lookup.asked == {"t": {0, 7}}
+    assert (line.exchange.phase, line.awaited) == (Phase.LOOKUP, [4])
+
+
+def test_held_request_goes_on_as_it_is_if_all_exists() -> None:
+    """Its bytes are the client's own, and what waited behind it follows."""
+    line = Line()
+    line.feed(NAMED + opaque_request(6))
+
+    line.stream.finish_lookup({})
+
+    assert b"".join(line.out) == NAMED + opaque_request(6)
+    assert (line.exchange.phase, line.awaited, line.stream.lookup) == (Phase.REQUESTS, [5, 6], None)
+    assert list(line.exchange.lag_asked) == [LagAsked(1)]
+
+
+def test_held_request_goes_on_without_what_does_not_exist() -> None:
+    """The rest is asked in the version that the broker has, and the missing rows are noted."""
+    line = Line(lag_version=0)
+    line.feed(NAMED)
+
+    line.stream.finish_lookup({"t": {7}})
+
+    assert b"".join(line.out) == request(share_offsets_of({"t": [0]}), 0, 5)
+    assert list(line.exchange.lag_asked) == [LagAsked(0, ({"t": LocalTopic((7,), stands_in=False)},))]
+
+
+def test_held_requests_follow_one_another() -> None:
+    """The next one that names partitions is looked up in its turn."""
+    line = Line()
+    line.feed(NAMED + request(share_offsets_of({"u": [1]}), 1, 6))
+
+    line.stream.finish_lookup({})
+
+    assert line.stream.lookup is not None
+    assert line.stream.lookup.asked == {"u": {1}}
+    assert line.awaited == [5]
+
+
+def test_request_too_large_to_hold_passes_unread() -> None:
+    """A client cannot make the proxy keep much."""
+    line = Line()
+    frame = request(share_offsets_of({"t": list(range(70_000))}), 1, 5)
+
+    assert line.feed(frame) == frame
+    assert line.stream.lookup is None
+
+
+def test_damaged_lag_request_passes() -> None:
+    """The broker has its own way to refuse it."""
+    line = Line()
+    frame = opaque_request(api_key=90, version=1, body=b"\0\x7f")
+
+    assert line.feed(frame) == frame
 
 
 def test_lag_request_passes_where_nothing_fills_it() -> None:

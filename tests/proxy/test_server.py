@@ -23,6 +23,7 @@ from shareproxy.protocol.messages import (
     MetadataRequest,
     MetadataResponse,
 )
+from shareproxy.proxy.out_of_range import Places
 from shareproxy.proxy.ports import PortsError
 from shareproxy.proxy.server import Proxy
 from shareproxy.testing.kafka_security import Certificates
@@ -39,6 +40,10 @@ class FillWith:
     async def fill(self, group: GroupId, rows: Sequence[AskedRow], *, deadline: float) -> Mapping[tuple[str, int], int]:
         """Play the part."""
         return {(row.topic, row.partition): 7 for row in rows}
+
+    async def out_of_range(self, asked: Places, *, deadline: float) -> Places:
+        """Say that everything exists."""
+        return {}
 
 
 def broker_rows(frame: bytes) -> list[tuple[int, str, int]]:

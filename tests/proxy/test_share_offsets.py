@@ -15,6 +15,7 @@ from shareproxy.protocol.headers import decode_response, encode_response
 from shareproxy.protocol.ids import GroupId, TopicId
 from shareproxy.protocol.messages import DescribeShareGroupOffsetsResponse
 from shareproxy.proxy.answer_stream import LagStep
+from shareproxy.proxy.out_of_range import LocalTopic, Places
 from shareproxy.proxy.share_offsets import LagAnswer, Lags, fill
 from tests.proxy.frames import TOPIC_ID, share_offsets
 
@@ -60,6 +61,10 @@ class Filler:
         if isinstance(found, Exception):
             raise found
         return found or {}
+
+    async def out_of_range(self, asked: Places, *, deadline: float) -> Places:
+        """Say that everything exists."""
+        return {}
 
 
 def soon(seconds: float = 30.0) -> float:
@@ -234,3 +239,17 @@ def test_damaged_answer_is_refused(cut: int) -> None:
 
     with pytest.raises(DecodeError):
         LagAnswer(LagStep(frame[:cut], 0), AUTO)
+
+
+async def test_local_rows_are_put_into_a_version_0_answer_for_a_version_0_client() -> None:
+    """It gets its own version, without Lag, and nothing is looked up."""
+    local = ({"t": LocalTopic((7,), stands_in=False)},)
+    answer = LagAnswer(LagStep(encode_response(share_offsets((0, 2, -1)), 0, 7), 0, 0, local), AUTO)
+
+    _, message = decode_response(DescribeShareGroupOffsetsResponse, 0, b"".join(answer.frame()))
+
+    assert [(row.partition_index, row.start_offset) for row in message.groups[0].topics[0].partitions] == [
+        (0, 2),
+        (7, -1),
+    ]
+    assert not answer.asked
