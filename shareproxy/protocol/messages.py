@@ -90,6 +90,91 @@ class ApiVersionsResponse(Response, gc=False):
     unknown_tags: UnknownTags = ()
 
 
+class ConsumerGroupDescribeResponseTopicPartitions(ProtocolStruct, gc=False):
+    """`TopicPartitions` of ConsumerGroupDescribeResponse."""
+
+    topic_id: bytes = bytes(16)
+    topic_name: str = ""
+    partitions: list[int] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class ConsumerGroupDescribeResponseAssignment(ProtocolStruct, gc=False):
+    """`Assignment` of ConsumerGroupDescribeResponse."""
+
+    topic_partitions: list[ConsumerGroupDescribeResponseTopicPartitions] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class ConsumerGroupDescribeResponseMember(ProtocolStruct, gc=False):
+    """`Member` of ConsumerGroupDescribeResponse."""
+
+    member_id: str = ""
+    instance_id: str | None = None
+    rack_id: str | None = None
+    member_epoch: int = 0
+    client_id: str = ""
+    client_host: str = ""
+    subscribed_topic_names: list[str] = field(default_factory=list)
+    subscribed_topic_regex: str | None = None
+    assignment: ConsumerGroupDescribeResponseAssignment = field(default_factory=ConsumerGroupDescribeResponseAssignment)
+    target_assignment: ConsumerGroupDescribeResponseAssignment = field(
+        default_factory=ConsumerGroupDescribeResponseAssignment
+    )
+    member_type: int = -1
+    unknown_tags: UnknownTags = ()
+
+
+class ConsumerGroupDescribeResponseDescribedGroup(ProtocolStruct, gc=False):
+    """`DescribedGroup` of ConsumerGroupDescribeResponse."""
+
+    error_code: int = 0
+    error_message: str | None = None
+    group_id: str = ""
+    group_state: str = ""
+    group_epoch: int = 0
+    assignment_epoch: int = 0
+    assignor_name: str = ""
+    members: list[ConsumerGroupDescribeResponseMember] = field(default_factory=list)
+    authorized_operations: int = -2147483648
+    unknown_tags: UnknownTags = ()
+
+
+class ConsumerGroupDescribeResponse(Response, gc=False):
+    """ConsumerGroupDescribeResponse 0-1, API key 69."""
+
+    schema_name: ClassVar[str] = "ConsumerGroupDescribeResponse"
+    api_key: ClassVar[int] = 69
+    min_version: ClassVar[int] = 0
+    max_version: ClassVar[int] = 1
+    first_flexible_version: ClassVar[int] = 0
+    throttle_time_ms: int = 0
+    groups: list[ConsumerGroupDescribeResponseDescribedGroup] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class DeleteGroupsResponseDeletableGroupResult(ProtocolStruct, gc=False):
+    """`DeletableGroupResult` of DeleteGroupsResponse."""
+
+    group_id: str = ""
+    error_code: int = 0
+    error_message: str | None = None
+    unknown_tags: UnknownTags = ()
+
+
+class DeleteGroupsResponse(Response, gc=False):
+    """DeleteGroupsResponse 0-3, API key 42."""
+
+    schema_name: ClassVar[str] = "DeleteGroupsResponse"
+    api_key: ClassVar[int] = 42
+    min_version: ClassVar[int] = 0
+    max_version: ClassVar[int] = 3
+    first_flexible_version: ClassVar[int] = 2
+    throttle_time_ms: int = 0
+    results: list[DeleteGroupsResponseDeletableGroupResult] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
 class DeleteShareGroupOffsetsResponseTopic(ProtocolStruct, gc=False):
     """`DeleteShareGroupOffsetsResponseTopic` of DeleteShareGroupOffsetsResponse."""
 
@@ -192,6 +277,88 @@ class DescribeConfigsResponse(Response, gc=False):
     unknown_tags: UnknownTags = ()
 
 
+class DescribeGroupsResponseDescribedGroupMember(ProtocolStruct, gc=False):
+    """`DescribedGroupMember` of DescribeGroupsResponse."""
+
+    member_id: str = ""
+    group_instance_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    member_metadata: bytes = b""
+    member_assignment: bytes = b""
+    unknown_tags: UnknownTags = ()
+
+
+class DescribeGroupsResponseDescribedGroup(ProtocolStruct, gc=False):
+    """`DescribedGroup` of DescribeGroupsResponse."""
+
+    error_code: int = 0
+    error_message: str | None = None
+    group_id: str = ""
+    group_state: str = ""
+    protocol_type: str = ""
+    protocol_data: str = ""
+    members: list[DescribeGroupsResponseDescribedGroupMember] = field(default_factory=list)
+    authorized_operations: int = -2147483648
+    unknown_tags: UnknownTags = ()
+
+
+class DescribeGroupsResponse(Response, gc=False):
+    """DescribeGroupsResponse 0-6, API key 15."""
+
+    schema_name: ClassVar[str] = "DescribeGroupsResponse"
+    api_key: ClassVar[int] = 15
+    min_version: ClassVar[int] = 0
+    max_version: ClassVar[int] = 6
+    first_flexible_version: ClassVar[int] = 5
+    throttle_time_ms: int = 0
+    groups: list[DescribeGroupsResponseDescribedGroup] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class DescribeProducersResponseProducerState(ProtocolStruct, gc=False):
+    """`ProducerState` of DescribeProducersResponse."""
+
+    producer_id: int = 0
+    producer_epoch: int = 0
+    last_sequence: int = -1
+    last_timestamp: int = -1
+    coordinator_epoch: int = 0
+    current_txn_start_offset: int = -1
+    unknown_tags: UnknownTags = ()
+
+
+class DescribeProducersResponsePartitionResponse(ProtocolStruct, gc=False):
+    """`PartitionResponse` of DescribeProducersResponse."""
+
+    partition_index: int = 0
+    error_code: int = 0
+    error_message: str | None = None
+    active_producers: list[DescribeProducersResponseProducerState] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class DescribeProducersResponseTopicResponse(ProtocolStruct, gc=False):
+    """`TopicResponse` of DescribeProducersResponse."""
+
+    name: str = ""
+    partitions: list[DescribeProducersResponsePartitionResponse] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class DescribeProducersResponse(Response, gc=False):
+    """DescribeProducersResponse 0, API key 61."""
+
+    schema_name: ClassVar[str] = "DescribeProducersResponse"
+    api_key: ClassVar[int] = 61
+    min_version: ClassVar[int] = 0
+    max_version: ClassVar[int] = 0
+    first_flexible_version: ClassVar[int] = 0
+    throttle_time_ms: int = 0
+    topics: list[DescribeProducersResponseTopicResponse] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
 class DescribeShareGroupOffsetsResponsePartition(ProtocolStruct, gc=False):
     """`DescribeShareGroupOffsetsResponsePartition` of DescribeShareGroupOffsetsResponse."""
 
@@ -233,6 +400,125 @@ class DescribeShareGroupOffsetsResponse(Response, gc=False):
     first_flexible_version: ClassVar[int] = 0
     throttle_time_ms: int = 0
     groups: list[DescribeShareGroupOffsetsResponseGroup] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class DescribeTransactionsResponseTopicData(ProtocolStruct, gc=False):
+    """`TopicData` of DescribeTransactionsResponse."""
+
+    topic: str = ""
+    partitions: list[int] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class DescribeTransactionsResponseTransactionState(ProtocolStruct, gc=False):
+    """`TransactionState` of DescribeTransactionsResponse."""
+
+    error_code: int = 0
+    transactional_id: str = ""
+    transaction_state: str = ""
+    transaction_timeout_ms: int = 0
+    transaction_start_time_ms: int = 0
+    producer_id: int = 0
+    producer_epoch: int = 0
+    topics: list[DescribeTransactionsResponseTopicData] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class DescribeTransactionsResponse(Response, gc=False):
+    """DescribeTransactionsResponse 0, API key 65."""
+
+    schema_name: ClassVar[str] = "DescribeTransactionsResponse"
+    api_key: ClassVar[int] = 65
+    min_version: ClassVar[int] = 0
+    max_version: ClassVar[int] = 0
+    first_flexible_version: ClassVar[int] = 0
+    throttle_time_ms: int = 0
+    transaction_states: list[DescribeTransactionsResponseTransactionState] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class FetchResponseEpochEndOffset(ProtocolStruct, gc=False):
+    """`EpochEndOffset` of FetchResponse."""
+
+    epoch: int = -1
+    end_offset: int = -1
+    unknown_tags: UnknownTags = ()
+
+
+class FetchResponseLeaderIdAndEpoch(ProtocolStruct, gc=False):
+    """`LeaderIdAndEpoch` of FetchResponse."""
+
+    leader_id: int = -1
+    leader_epoch: int = -1
+    unknown_tags: UnknownTags = ()
+
+
+class FetchResponseSnapshotId(ProtocolStruct, gc=False):
+    """`SnapshotId` of FetchResponse."""
+
+    end_offset: int = -1
+    epoch: int = -1
+    unknown_tags: UnknownTags = ()
+
+
+class FetchResponseAbortedTransaction(ProtocolStruct, gc=False):
+    """`AbortedTransaction` of FetchResponse."""
+
+    producer_id: int = 0
+    first_offset: int = 0
+    unknown_tags: UnknownTags = ()
+
+
+class FetchResponsePartitionData(ProtocolStruct, gc=False):
+    """`PartitionData` of FetchResponse."""
+
+    partition_index: int = 0
+    error_code: int = 0
+    high_watermark: int = 0
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    diverging_epoch: FetchResponseEpochEndOffset = field(default_factory=FetchResponseEpochEndOffset)
+    current_leader: FetchResponseLeaderIdAndEpoch = field(default_factory=FetchResponseLeaderIdAndEpoch)
+    snapshot_id: FetchResponseSnapshotId = field(default_factory=FetchResponseSnapshotId)
+    aborted_transactions: list[FetchResponseAbortedTransaction] | None = field(default_factory=list)
+    preferred_read_replica: int = -1
+    records: bytes | None = None
+    unknown_tags: UnknownTags = ()
+
+
+class FetchableTopicResponse(ProtocolStruct, gc=False):
+    """`FetchableTopicResponse` of FetchResponse."""
+
+    topic: str = ""
+    topic_id: bytes = bytes(16)
+    partitions: list[FetchResponsePartitionData] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class FetchResponseNodeEndpoint(ProtocolStruct, gc=False):
+    """`NodeEndpoint` of FetchResponse."""
+
+    node_id: int = 0
+    host: str = ""
+    port: int = 0
+    rack: str | None = None
+    unknown_tags: UnknownTags = ()
+
+
+class FetchResponse(Response, gc=False):
+    """FetchResponse 4-18, API key 1."""
+
+    schema_name: ClassVar[str] = "FetchResponse"
+    api_key: ClassVar[int] = 1
+    min_version: ClassVar[int] = 4
+    max_version: ClassVar[int] = 18
+    first_flexible_version: ClassVar[int] = 12
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    session_id: int = 0
+    responses: list[FetchableTopicResponse] = field(default_factory=list)
+    node_endpoints: list[FetchResponseNodeEndpoint] = field(default_factory=list)
     unknown_tags: UnknownTags = ()
 
 
@@ -322,6 +608,30 @@ class ListOffsetsResponse(Response, gc=False):
     unknown_tags: UnknownTags = ()
 
 
+class ListTransactionsResponseTransactionState(ProtocolStruct, gc=False):
+    """`TransactionState` of ListTransactionsResponse."""
+
+    transactional_id: str = ""
+    producer_id: int = 0
+    transaction_state: str = ""
+    unknown_tags: UnknownTags = ()
+
+
+class ListTransactionsResponse(Response, gc=False):
+    """ListTransactionsResponse 0-2, API key 66."""
+
+    schema_name: ClassVar[str] = "ListTransactionsResponse"
+    api_key: ClassVar[int] = 66
+    min_version: ClassVar[int] = 0
+    max_version: ClassVar[int] = 2
+    first_flexible_version: ClassVar[int] = 0
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    unknown_state_filters: list[str] = field(default_factory=list)
+    transaction_states: list[ListTransactionsResponseTransactionState] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
 class MetadataResponseBroker(ProtocolStruct, gc=False):
     """`MetadataResponseBroker` of MetadataResponse."""
 
@@ -372,6 +682,132 @@ class MetadataResponse(Response, gc=False):
     topics: list[MetadataResponseTopic] = field(default_factory=list)
     cluster_authorized_operations: int = -2147483648
     error_code: int = 0
+    unknown_tags: UnknownTags = ()
+
+
+class OffsetFetchResponsePartition(ProtocolStruct, gc=False):
+    """`OffsetFetchResponsePartition` of OffsetFetchResponse."""
+
+    partition_index: int = 0
+    committed_offset: int = 0
+    committed_leader_epoch: int = -1
+    metadata: str | None = ""
+    error_code: int = 0
+    unknown_tags: UnknownTags = ()
+
+
+class OffsetFetchResponseTopic(ProtocolStruct, gc=False):
+    """`OffsetFetchResponseTopic` of OffsetFetchResponse."""
+
+    name: str = ""
+    partitions: list[OffsetFetchResponsePartition] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class OffsetFetchResponsePartitions(ProtocolStruct, gc=False):
+    """`OffsetFetchResponsePartitions` of OffsetFetchResponse."""
+
+    partition_index: int = 0
+    committed_offset: int = 0
+    committed_leader_epoch: int = -1
+    metadata: str | None = ""
+    error_code: int = 0
+    unknown_tags: UnknownTags = ()
+
+
+class OffsetFetchResponseTopics(ProtocolStruct, gc=False):
+    """`OffsetFetchResponseTopics` of OffsetFetchResponse."""
+
+    name: str = ""
+    topic_id: bytes = bytes(16)
+    partitions: list[OffsetFetchResponsePartitions] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class OffsetFetchResponseGroup(ProtocolStruct, gc=False):
+    """`OffsetFetchResponseGroup` of OffsetFetchResponse."""
+
+    group_id: str = ""
+    topics: list[OffsetFetchResponseTopics] = field(default_factory=list)
+    error_code: int = 0
+    unknown_tags: UnknownTags = ()
+
+
+class OffsetFetchResponse(Response, gc=False):
+    """OffsetFetchResponse 1-10, API key 9."""
+
+    schema_name: ClassVar[str] = "OffsetFetchResponse"
+    api_key: ClassVar[int] = 9
+    min_version: ClassVar[int] = 1
+    max_version: ClassVar[int] = 10
+    first_flexible_version: ClassVar[int] = 6
+    throttle_time_ms: int = 0
+    topics: list[OffsetFetchResponseTopic] = field(default_factory=list)
+    error_code: int = 0
+    groups: list[OffsetFetchResponseGroup] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class ProduceResponseBatchIndexAndErrorMessage(ProtocolStruct, gc=False):
+    """`BatchIndexAndErrorMessage` of ProduceResponse."""
+
+    batch_index: int = 0
+    batch_index_error_message: str | None = None
+    unknown_tags: UnknownTags = ()
+
+
+class ProduceResponseLeaderIdAndEpoch(ProtocolStruct, gc=False):
+    """`LeaderIdAndEpoch` of ProduceResponse."""
+
+    leader_id: int = -1
+    leader_epoch: int = -1
+    unknown_tags: UnknownTags = ()
+
+
+class ProduceResponsePartitionProduceResponse(ProtocolStruct, gc=False):
+    """`PartitionProduceResponse` of ProduceResponse."""
+
+    index: int = 0
+    error_code: int = 0
+    base_offset: int = 0
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    record_errors: list[ProduceResponseBatchIndexAndErrorMessage] = field(default_factory=list)
+    error_message: str | None = None
+    current_leader: ProduceResponseLeaderIdAndEpoch = field(default_factory=ProduceResponseLeaderIdAndEpoch)
+    unknown_tags: UnknownTags = ()
+
+
+class ProduceResponseTopicProduceResponse(ProtocolStruct, gc=False):
+    """`TopicProduceResponse` of ProduceResponse."""
+
+    name: str = ""
+    topic_id: bytes = bytes(16)
+    partition_responses: list[ProduceResponsePartitionProduceResponse] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class ProduceResponseNodeEndpoint(ProtocolStruct, gc=False):
+    """`NodeEndpoint` of ProduceResponse."""
+
+    node_id: int = 0
+    host: str = ""
+    port: int = 0
+    rack: str | None = None
+    unknown_tags: UnknownTags = ()
+
+
+class ProduceResponse(Response, gc=False):
+    """ProduceResponse 3-13, API key 0."""
+
+    schema_name: ClassVar[str] = "ProduceResponse"
+    api_key: ClassVar[int] = 0
+    min_version: ClassVar[int] = 3
+    max_version: ClassVar[int] = 13
+    first_flexible_version: ClassVar[int] = 9
+    responses: list[ProduceResponseTopicProduceResponse] = field(default_factory=list)
+    throttle_time_ms: int = 0
+    node_endpoints: list[ProduceResponseNodeEndpoint] = field(default_factory=list)
     unknown_tags: UnknownTags = ()
 
 
@@ -503,6 +939,127 @@ class SaslHandshakeResponse(Response, gc=False):
     unknown_tags: UnknownTags = ()
 
 
+class ShareAcknowledgeResponseLeaderIdAndEpoch(ProtocolStruct, gc=False):
+    """`LeaderIdAndEpoch` of ShareAcknowledgeResponse."""
+
+    leader_id: int = 0
+    leader_epoch: int = 0
+    unknown_tags: UnknownTags = ()
+
+
+class ShareAcknowledgeResponsePartitionData(ProtocolStruct, gc=False):
+    """`PartitionData` of ShareAcknowledgeResponse."""
+
+    partition_index: int = 0
+    error_code: int = 0
+    error_message: str | None = None
+    current_leader: ShareAcknowledgeResponseLeaderIdAndEpoch = field(
+        default_factory=ShareAcknowledgeResponseLeaderIdAndEpoch
+    )
+    unknown_tags: UnknownTags = ()
+
+
+class ShareAcknowledgeTopicResponse(ProtocolStruct, gc=False):
+    """`ShareAcknowledgeTopicResponse` of ShareAcknowledgeResponse."""
+
+    topic_id: bytes = bytes(16)
+    partitions: list[ShareAcknowledgeResponsePartitionData] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class ShareAcknowledgeResponseNodeEndpoint(ProtocolStruct, gc=False):
+    """`NodeEndpoint` of ShareAcknowledgeResponse."""
+
+    node_id: int = 0
+    host: str = ""
+    port: int = 0
+    rack: str | None = None
+    unknown_tags: UnknownTags = ()
+
+
+class ShareAcknowledgeResponse(Response, gc=False):
+    """ShareAcknowledgeResponse 1-2, API key 79."""
+
+    schema_name: ClassVar[str] = "ShareAcknowledgeResponse"
+    api_key: ClassVar[int] = 79
+    min_version: ClassVar[int] = 1
+    max_version: ClassVar[int] = 2
+    first_flexible_version: ClassVar[int] = 0
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    error_message: str | None = None
+    acquisition_lock_timeout_ms: int = 0
+    responses: list[ShareAcknowledgeTopicResponse] = field(default_factory=list)
+    node_endpoints: list[ShareAcknowledgeResponseNodeEndpoint] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class ShareFetchResponseLeaderIdAndEpoch(ProtocolStruct, gc=False):
+    """`LeaderIdAndEpoch` of ShareFetchResponse."""
+
+    leader_id: int = 0
+    leader_epoch: int = 0
+    unknown_tags: UnknownTags = ()
+
+
+class ShareFetchResponseAcquiredRecords(ProtocolStruct, gc=False):
+    """`AcquiredRecords` of ShareFetchResponse."""
+
+    first_offset: int = 0
+    last_offset: int = 0
+    delivery_count: int = 0
+    unknown_tags: UnknownTags = ()
+
+
+class ShareFetchResponsePartitionData(ProtocolStruct, gc=False):
+    """`PartitionData` of ShareFetchResponse."""
+
+    partition_index: int = 0
+    error_code: int = 0
+    error_message: str | None = None
+    acknowledge_error_code: int = 0
+    acknowledge_error_message: str | None = None
+    current_leader: ShareFetchResponseLeaderIdAndEpoch = field(default_factory=ShareFetchResponseLeaderIdAndEpoch)
+    records: bytes | None = None
+    acquired_records: list[ShareFetchResponseAcquiredRecords] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class ShareFetchableTopicResponse(ProtocolStruct, gc=False):
+    """`ShareFetchableTopicResponse` of ShareFetchResponse."""
+
+    topic_id: bytes = bytes(16)
+    partitions: list[ShareFetchResponsePartitionData] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class ShareFetchResponseNodeEndpoint(ProtocolStruct, gc=False):
+    """`NodeEndpoint` of ShareFetchResponse."""
+
+    node_id: int = 0
+    host: str = ""
+    port: int = 0
+    rack: str | None = None
+    unknown_tags: UnknownTags = ()
+
+
+class ShareFetchResponse(Response, gc=False):
+    """ShareFetchResponse 1-2, API key 78."""
+
+    schema_name: ClassVar[str] = "ShareFetchResponse"
+    api_key: ClassVar[int] = 78
+    min_version: ClassVar[int] = 1
+    max_version: ClassVar[int] = 2
+    first_flexible_version: ClassVar[int] = 0
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    error_message: str | None = None
+    acquisition_lock_timeout_ms: int = 0
+    responses: list[ShareFetchableTopicResponse] = field(default_factory=list)
+    node_endpoints: list[ShareFetchResponseNodeEndpoint] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
 class ShareGroupDescribeResponseTopicPartitions(ProtocolStruct, gc=False):
     """`TopicPartitions` of ShareGroupDescribeResponse."""
 
@@ -606,6 +1163,33 @@ class ApiVersionsRequest(Request[ApiVersionsResponse], gc=False):
     unknown_tags: UnknownTags = ()
 
 
+class ConsumerGroupDescribeRequest(Request[ConsumerGroupDescribeResponse], gc=False):
+    """ConsumerGroupDescribeRequest 0-1, API key 69."""
+
+    schema_name: ClassVar[str] = "ConsumerGroupDescribeRequest"
+    api_key: ClassVar[int] = 69
+    response_class: ClassVar[type[Response]] = ConsumerGroupDescribeResponse
+    min_version: ClassVar[int] = 0
+    max_version: ClassVar[int] = 1
+    first_flexible_version: ClassVar[int] = 0
+    group_ids: list[str] = field(default_factory=list)
+    include_authorized_operations: bool = False
+    unknown_tags: UnknownTags = ()
+
+
+class DeleteGroupsRequest(Request[DeleteGroupsResponse], gc=False):
+    """DeleteGroupsRequest 0-3, API key 42."""
+
+    schema_name: ClassVar[str] = "DeleteGroupsRequest"
+    api_key: ClassVar[int] = 42
+    response_class: ClassVar[type[Response]] = DeleteGroupsResponse
+    min_version: ClassVar[int] = 0
+    max_version: ClassVar[int] = 3
+    first_flexible_version: ClassVar[int] = 2
+    groups_names: list[str] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
 class DeleteShareGroupOffsetsRequestTopic(ProtocolStruct, gc=False):
     """`DeleteShareGroupOffsetsRequestTopic` of DeleteShareGroupOffsetsRequest."""
 
@@ -666,6 +1250,41 @@ class DescribeConfigsRequest(Request[DescribeConfigsResponse], gc=False):
     unknown_tags: UnknownTags = ()
 
 
+class DescribeGroupsRequest(Request[DescribeGroupsResponse], gc=False):
+    """DescribeGroupsRequest 0-6, API key 15."""
+
+    schema_name: ClassVar[str] = "DescribeGroupsRequest"
+    api_key: ClassVar[int] = 15
+    response_class: ClassVar[type[Response]] = DescribeGroupsResponse
+    min_version: ClassVar[int] = 0
+    max_version: ClassVar[int] = 6
+    first_flexible_version: ClassVar[int] = 5
+    groups: list[str] = field(default_factory=list)
+    include_authorized_operations: bool = False
+    unknown_tags: UnknownTags = ()
+
+
+class DescribeProducersRequestTopicRequest(ProtocolStruct, gc=False):
+    """`TopicRequest` of DescribeProducersRequest."""
+
+    name: str = ""
+    partition_indexes: list[int] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class DescribeProducersRequest(Request[DescribeProducersResponse], gc=False):
+    """DescribeProducersRequest 0, API key 61."""
+
+    schema_name: ClassVar[str] = "DescribeProducersRequest"
+    api_key: ClassVar[int] = 61
+    response_class: ClassVar[type[Response]] = DescribeProducersResponse
+    min_version: ClassVar[int] = 0
+    max_version: ClassVar[int] = 0
+    first_flexible_version: ClassVar[int] = 0
+    topics: list[DescribeProducersRequestTopicRequest] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
 class DescribeShareGroupOffsetsRequestTopic(ProtocolStruct, gc=False):
     """`DescribeShareGroupOffsetsRequestTopic` of DescribeShareGroupOffsetsRequest."""
 
@@ -692,6 +1311,83 @@ class DescribeShareGroupOffsetsRequest(Request[DescribeShareGroupOffsetsResponse
     max_version: ClassVar[int] = 1
     first_flexible_version: ClassVar[int] = 0
     groups: list[DescribeShareGroupOffsetsRequestGroup] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class DescribeTransactionsRequest(Request[DescribeTransactionsResponse], gc=False):
+    """DescribeTransactionsRequest 0, API key 65."""
+
+    schema_name: ClassVar[str] = "DescribeTransactionsRequest"
+    api_key: ClassVar[int] = 65
+    response_class: ClassVar[type[Response]] = DescribeTransactionsResponse
+    min_version: ClassVar[int] = 0
+    max_version: ClassVar[int] = 0
+    first_flexible_version: ClassVar[int] = 0
+    transactional_ids: list[str] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class FetchRequestReplicaState(ProtocolStruct, gc=False):
+    """`ReplicaState` of FetchRequest."""
+
+    replica_id: int = -1
+    replica_epoch: int = -1
+    unknown_tags: UnknownTags = ()
+
+
+class FetchPartition(ProtocolStruct, gc=False):
+    """`FetchPartition` of FetchRequest."""
+
+    partition: int = 0
+    current_leader_epoch: int = -1
+    fetch_offset: int = 0
+    last_fetched_epoch: int = -1
+    log_start_offset: int = -1
+    partition_max_bytes: int = 0
+    replica_directory_id: bytes = bytes(16)
+    high_watermark: int = 9223372036854775807
+    unknown_tags: UnknownTags = ()
+
+
+class FetchTopic(ProtocolStruct, gc=False):
+    """`FetchTopic` of FetchRequest."""
+
+    topic: str = ""
+    topic_id: bytes = bytes(16)
+    partitions: list[FetchPartition] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class FetchRequestForgottenTopic(ProtocolStruct, gc=False):
+    """`ForgottenTopic` of FetchRequest."""
+
+    topic: str = ""
+    topic_id: bytes = bytes(16)
+    partitions: list[int] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class FetchRequest(Request[FetchResponse], gc=False):
+    """FetchRequest 4-18, API key 1."""
+
+    schema_name: ClassVar[str] = "FetchRequest"
+    api_key: ClassVar[int] = 1
+    response_class: ClassVar[type[Response]] = FetchResponse
+    min_version: ClassVar[int] = 4
+    max_version: ClassVar[int] = 18
+    first_flexible_version: ClassVar[int] = 12
+    cluster_id: str | None = None
+    replica_id: int = -1
+    replica_state: FetchRequestReplicaState = field(default_factory=FetchRequestReplicaState)
+    max_wait_ms: int = 0
+    min_bytes: int = 0
+    max_bytes: int = 2147483647
+    isolation_level: int = 0
+    session_id: int = 0
+    session_epoch: int = -1
+    topics: list[FetchTopic] = field(default_factory=list)
+    forgotten_topics_data: list[FetchRequestForgottenTopic] = field(default_factory=list)
+    rack_id: str = ""
     unknown_tags: UnknownTags = ()
 
 
@@ -757,6 +1453,22 @@ class ListOffsetsRequest(Request[ListOffsetsResponse], gc=False):
     unknown_tags: UnknownTags = ()
 
 
+class ListTransactionsRequest(Request[ListTransactionsResponse], gc=False):
+    """ListTransactionsRequest 0-2, API key 66."""
+
+    schema_name: ClassVar[str] = "ListTransactionsRequest"
+    api_key: ClassVar[int] = 66
+    response_class: ClassVar[type[Response]] = ListTransactionsResponse
+    min_version: ClassVar[int] = 0
+    max_version: ClassVar[int] = 2
+    first_flexible_version: ClassVar[int] = 0
+    state_filters: list[str] = field(default_factory=list)
+    producer_id_filters: list[int] = field(default_factory=list)
+    duration_filter: int = -1
+    transactional_id_pattern: str | None = None
+    unknown_tags: UnknownTags = ()
+
+
 class MetadataRequestTopic(ProtocolStruct, gc=False):
     """`MetadataRequestTopic` of MetadataRequest."""
 
@@ -778,6 +1490,82 @@ class MetadataRequest(Request[MetadataResponse], gc=False):
     allow_auto_topic_creation: bool = True
     include_cluster_authorized_operations: bool = False
     include_topic_authorized_operations: bool = False
+    unknown_tags: UnknownTags = ()
+
+
+class OffsetFetchRequestTopic(ProtocolStruct, gc=False):
+    """`OffsetFetchRequestTopic` of OffsetFetchRequest."""
+
+    name: str = ""
+    partition_indexes: list[int] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class OffsetFetchRequestTopics(ProtocolStruct, gc=False):
+    """`OffsetFetchRequestTopics` of OffsetFetchRequest."""
+
+    name: str = ""
+    topic_id: bytes = bytes(16)
+    partition_indexes: list[int] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class OffsetFetchRequestGroup(ProtocolStruct, gc=False):
+    """`OffsetFetchRequestGroup` of OffsetFetchRequest."""
+
+    group_id: str = ""
+    member_id: str | None = None
+    member_epoch: int = -1
+    topics: list[OffsetFetchRequestTopics] | None = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class OffsetFetchRequest(Request[OffsetFetchResponse], gc=False):
+    """OffsetFetchRequest 1-10, API key 9."""
+
+    schema_name: ClassVar[str] = "OffsetFetchRequest"
+    api_key: ClassVar[int] = 9
+    response_class: ClassVar[type[Response]] = OffsetFetchResponse
+    min_version: ClassVar[int] = 1
+    max_version: ClassVar[int] = 10
+    first_flexible_version: ClassVar[int] = 6
+    group_id: str = ""
+    topics: list[OffsetFetchRequestTopic] | None = field(default_factory=list)
+    groups: list[OffsetFetchRequestGroup] = field(default_factory=list)
+    require_stable: bool = False
+    unknown_tags: UnknownTags = ()
+
+
+class ProduceRequestPartitionProduceData(ProtocolStruct, gc=False):
+    """`PartitionProduceData` of ProduceRequest."""
+
+    index: int = 0
+    records: bytes | None = None
+    unknown_tags: UnknownTags = ()
+
+
+class ProduceRequestTopicProduceData(ProtocolStruct, gc=False):
+    """`TopicProduceData` of ProduceRequest."""
+
+    name: str = ""
+    topic_id: bytes = bytes(16)
+    partition_data: list[ProduceRequestPartitionProduceData] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class ProduceRequest(Request[ProduceResponse], gc=False):
+    """ProduceRequest 3-13, API key 0."""
+
+    schema_name: ClassVar[str] = "ProduceRequest"
+    api_key: ClassVar[int] = 0
+    response_class: ClassVar[type[Response]] = ProduceResponse
+    min_version: ClassVar[int] = 3
+    max_version: ClassVar[int] = 13
+    first_flexible_version: ClassVar[int] = 9
+    transactional_id: str | None = None
+    acks: int = 0
+    timeout_ms: int = 0
+    topic_data: list[ProduceRequestTopicProduceData] = field(default_factory=list)
     unknown_tags: UnknownTags = ()
 
 
@@ -867,6 +1655,106 @@ class SaslHandshakeRequest(Request[SaslHandshakeResponse], gc=False):
     unknown_tags: UnknownTags = ()
 
 
+class ShareAcknowledgeRequestAcknowledgementBatch(ProtocolStruct, gc=False):
+    """`AcknowledgementBatch` of ShareAcknowledgeRequest."""
+
+    first_offset: int = 0
+    last_offset: int = 0
+    acknowledge_types: list[int] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class ShareAcknowledgeRequestAcknowledgePartition(ProtocolStruct, gc=False):
+    """`AcknowledgePartition` of ShareAcknowledgeRequest."""
+
+    partition_index: int = 0
+    acknowledgement_batches: list[ShareAcknowledgeRequestAcknowledgementBatch] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class ShareAcknowledgeRequestAcknowledgeTopic(ProtocolStruct, gc=False):
+    """`AcknowledgeTopic` of ShareAcknowledgeRequest."""
+
+    topic_id: bytes = bytes(16)
+    partitions: list[ShareAcknowledgeRequestAcknowledgePartition] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class ShareAcknowledgeRequest(Request[ShareAcknowledgeResponse], gc=False):
+    """ShareAcknowledgeRequest 1-2, API key 79."""
+
+    schema_name: ClassVar[str] = "ShareAcknowledgeRequest"
+    api_key: ClassVar[int] = 79
+    response_class: ClassVar[type[Response]] = ShareAcknowledgeResponse
+    min_version: ClassVar[int] = 1
+    max_version: ClassVar[int] = 2
+    first_flexible_version: ClassVar[int] = 0
+    group_id: str | None = None
+    member_id: str | None = ""
+    share_session_epoch: int = 0
+    is_renew_ack: bool = False
+    topics: list[ShareAcknowledgeRequestAcknowledgeTopic] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class ShareFetchRequestAcknowledgementBatch(ProtocolStruct, gc=False):
+    """`AcknowledgementBatch` of ShareFetchRequest."""
+
+    first_offset: int = 0
+    last_offset: int = 0
+    acknowledge_types: list[int] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class ShareFetchRequestFetchPartition(ProtocolStruct, gc=False):
+    """`FetchPartition` of ShareFetchRequest."""
+
+    partition_index: int = 0
+    partition_max_bytes: int = 0
+    acknowledgement_batches: list[ShareFetchRequestAcknowledgementBatch] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class ShareFetchRequestFetchTopic(ProtocolStruct, gc=False):
+    """`FetchTopic` of ShareFetchRequest."""
+
+    topic_id: bytes = bytes(16)
+    partitions: list[ShareFetchRequestFetchPartition] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class ShareFetchRequestForgottenTopic(ProtocolStruct, gc=False):
+    """`ForgottenTopic` of ShareFetchRequest."""
+
+    topic_id: bytes = bytes(16)
+    partitions: list[int] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class ShareFetchRequest(Request[ShareFetchResponse], gc=False):
+    """ShareFetchRequest 1-2, API key 78."""
+
+    schema_name: ClassVar[str] = "ShareFetchRequest"
+    api_key: ClassVar[int] = 78
+    response_class: ClassVar[type[Response]] = ShareFetchResponse
+    min_version: ClassVar[int] = 1
+    max_version: ClassVar[int] = 2
+    first_flexible_version: ClassVar[int] = 0
+    group_id: str | None = None
+    member_id: str | None = ""
+    share_session_epoch: int = 0
+    max_wait_ms: int = 0
+    min_bytes: int = 0
+    max_bytes: int = 2147483647
+    max_records: int = 0
+    batch_size: int = 0
+    share_acquire_mode: int = 0
+    is_renew_ack: bool = False
+    topics: list[ShareFetchRequestFetchTopic] = field(default_factory=list)
+    forgotten_topics_data: list[ShareFetchRequestForgottenTopic] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
 class ShareGroupDescribeRequest(Request[ShareGroupDescribeResponse], gc=False):
     """ShareGroupDescribeRequest 1, API key 77."""
 
@@ -884,34 +1772,56 @@ class ShareGroupDescribeRequest(Request[ShareGroupDescribeResponse], gc=False):
 MESSAGES: tuple[type[Message], ...] = (
     AlterShareGroupOffsetsResponse,
     ApiVersionsResponse,
+    ConsumerGroupDescribeResponse,
+    DeleteGroupsResponse,
     DeleteShareGroupOffsetsResponse,
     DescribeClusterResponse,
     DescribeConfigsResponse,
+    DescribeGroupsResponse,
+    DescribeProducersResponse,
     DescribeShareGroupOffsetsResponse,
+    DescribeTransactionsResponse,
+    FetchResponse,
     FindCoordinatorResponse,
     ListGroupsResponse,
     ListOffsetsResponse,
+    ListTransactionsResponse,
     MetadataResponse,
+    OffsetFetchResponse,
+    ProduceResponse,
     ReadShareGroupStateResponse,
     ReadShareGroupStateSummaryResponse,
     RequestHeader,
     ResponseHeader,
     SaslAuthenticateResponse,
     SaslHandshakeResponse,
+    ShareAcknowledgeResponse,
+    ShareFetchResponse,
     ShareGroupDescribeResponse,
     AlterShareGroupOffsetsRequest,
     ApiVersionsRequest,
+    ConsumerGroupDescribeRequest,
+    DeleteGroupsRequest,
     DeleteShareGroupOffsetsRequest,
     DescribeClusterRequest,
     DescribeConfigsRequest,
+    DescribeGroupsRequest,
+    DescribeProducersRequest,
     DescribeShareGroupOffsetsRequest,
+    DescribeTransactionsRequest,
+    FetchRequest,
     FindCoordinatorRequest,
     ListGroupsRequest,
     ListOffsetsRequest,
+    ListTransactionsRequest,
     MetadataRequest,
+    OffsetFetchRequest,
+    ProduceRequest,
     ReadShareGroupStateRequest,
     ReadShareGroupStateSummaryRequest,
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
+    ShareAcknowledgeRequest,
+    ShareFetchRequest,
     ShareGroupDescribeRequest,
 )

@@ -22,6 +22,7 @@ from shareproxy.protocol.naming import snake_case
 from shareproxy.protocol.plan import Step, StructPlan
 from tests.protocol.samples import EACH_VERSION, Samples
 
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _CODES = tuple(int(code) for code in ErrorCode)
 
 
@@ -35,11 +36,13 @@ class KioSamples(Samples):
         return message
 
     def field(self, step: Step) -> object:
-        """Use error codes that exist, and durations that fit a `timedelta`."""
+        """Use error codes that exist, and times and durations that fit Python's."""
         value = super().field(step)
         if step.name == "ErrorCode" and step.present:
             return self.random.choice(_CODES)
-        if step.element == "int64" and isinstance(value, int):
+        if step.name in ("TransactionStartTimeMs", "LogAppendTimeMs") and step.present:
+            return self.random.randrange(2**41)
+        if step.element == "int64" and isinstance(value, int) and (step.present or step.tag is not None):
             return max(-(2**45), min(value, 2**45))
         return value
 
@@ -102,4 +105,6 @@ def _plain_element(step: Step, value: Any) -> Any:
         return bytes(16) if value is None else value.bytes if isinstance(value, uuid.UUID) else value
     if isinstance(value, datetime.timedelta):
         return value // datetime.timedelta(milliseconds=1)
+    if isinstance(value, datetime.datetime):
+        return (value - _EPOCH) // datetime.timedelta(milliseconds=1)
     return int(value) if isinstance(value, enum.IntEnum) else value

@@ -34,7 +34,8 @@ from shareproxy.protocol.messages import (
 )
 
 FLEXIBLE_FROM = {
-    2: 6, 3: 9, 10: 3, 16: 3, 18: 3, 32: 4, 36: 2, 60: 0, 77: 0, 84: 0, 87: 0, 90: 0, 91: 0, 92: 0,
+    0: 9, 1: 12, 2: 6, 3: 9, 9: 6, 10: 3, 15: 5, 16: 3, 18: 3, 32: 4, 36: 2, 42: 2, 60: 0, 61: 0, 65: 0, 66: 0, 69: 0,
+    77: 0, 78: 0, 79: 0, 84: 0, 87: 0, 90: 0, 91: 0, 92: 0,
 }  # fmt: skip
 """First flexible version by API key, as Kafka's own classes say."""
 

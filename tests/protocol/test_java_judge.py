@@ -103,6 +103,8 @@ def _java_value(step: Step, value: Any) -> Any:
 def _java_element(step: Step, value: Any) -> Any:
     if step.struct is not None:
         return java_fields(step.struct, value)
+    if step.element == "records":
+        return ""  # the converters leave records out; that they are the same is seen in the bytes
     if step.element == "uuid":
         return topic_id_text(TopicId(value))
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
