@@ -8,7 +8,7 @@ Must never: build objects for what it only steps over, or raise anything but `De
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Final, NamedTuple, TypeAlias, cast
 
@@ -35,10 +35,11 @@ Located: TypeAlias = tuple[int, Address, int]
 """Start and stop of the bytes that hold host and port, with the address between them."""
 
 Locator: TypeAlias = Callable[[bytes, int], list[Located]]
-Mapping: TypeAlias = Callable[[int, str, int], tuple[str, int] | None]
+AddressMapping: TypeAlias = Callable[[int, str, int], tuple[str, int] | None]
+"""(node id, host, port) of a broker to (host, port) for clients; None leaves it."""
 
 
-def edit_addresses(message: type[Response], version: int, frame: bytes, offset: int, mapping: Mapping) -> bytes:
+def edit_addresses(message: type[Response], version: int, frame: bytes, offset: int, mapping: AddressMapping) -> bytes:
     """Give the addresses in an answer to `mapping` and put its answers in their place.
 
     Args:
@@ -64,7 +65,7 @@ def edit_addresses(message: type[Response], version: int, frame: bytes, offset: 
             continue
         new = mapping(node_id, host, port)
         if new is not None:
-            parts += (frame[position:start], _address_bytes(*new, compact))
+            parts += (frame[position:start], address_bytes(*new, compact))
             position = stop
     parts.append(frame[position:])
     return b"".join(parts)
@@ -92,6 +93,35 @@ def locate_addresses(message: type[Response], version: int, frame: bytes, offset
     raise DecodeError("damaged before the last address", (message.schema_name,))
 
 
+def tags_start(message: type[Response], version: int, frame: bytes, offset: int) -> int:
+    """Find where the tagged fields of an answer begin, behind all others.
+
+    Args:
+        message: class of the answer.
+        version: a flexible version.
+        frame: header and body.
+        offset: where the body starts in `frame`.
+
+    Raises:
+        DecodeError: the bytes up to there are not such a message.
+    """
+    try:
+        return _tags_finder(message, version)(frame, offset)
+    except (IndexError, struct.error, ValueError):
+        raise DecodeError("damaged before its tagged fields", (message.schema_name,)) from None
+
+
+@cache
+def _tags_finder(message: type[Response], version: int) -> Callable[[bytes, int], int]:
+    source = _new_source()
+    with source.block("def find(data, p):"):
+        source.line("end = len(data)")
+        _Walk(source).fields(plan_for(message, version).steps, None)
+        source.line("if p >= end: raise ValueError")
+        source.line("return p")
+    return cast("Callable[[bytes, int], int]", source.function("find", f"tags of {message.schema_name} {version}"))
+
+
 @cache
 def _locator(message: type[Response], version: int) -> Locator:
     return compile_locator(plan_for(message, version), f"{message.schema_name} version {version}")
@@ -105,14 +135,7 @@ def compile_locator(plan: StructPlan, title: str) -> Locator:
     """
     if not _holds_addresses(plan):
         raise ValueError(f"{title} holds no addresses")
-    source = Source()
-    source.names.update(
-        i16=_I16.unpack_from,
-        i32=_I32.unpack_from,
-        varint=primitives.read_varint,
-        skip_tags=primitives.skip_tags,
-        Address=Address,
-    )
+    source = _new_source()
     with source.block("def locate(data, p):"):
         source.line("end = len(data)")
         source.line("found = []")
@@ -121,6 +144,18 @@ def compile_locator(plan: StructPlan, title: str) -> Locator:
         source.line("if p > end: raise ValueError")
         source.line("return found")
     return cast("Locator", source.function("locate", f"addresses in {title}"))
+
+
+def _new_source() -> Source:
+    source = Source()
+    source.names.update(
+        i16=_I16.unpack_from,
+        i32=_I32.unpack_from,
+        varint=primitives.read_varint,
+        skip_tags=primitives.skip_tags,
+        Address=Address,
+    )
+    return source
 
 
 def _address_steps(plan: StructPlan) -> tuple[Step, Step, Step] | None:
@@ -153,8 +188,17 @@ class _Walk:
         if not to_the_end:
             last = max(i for i, step in enumerate(steps) if _leads_to_addresses(step) or (address and step in address))
             steps = steps[: last + 1]
+        self.fields(steps, address)
+        if plan.flexible and to_the_end:
+            self.source.line("if data[p]: p = skip_tags(data, p)")
+            self.source.line("else: p += 1")
+
+    def fields(self, steps: Sequence[Step], address: tuple[Step, Step, Step] | None) -> None:
+        """Step over fields that are present; note the address if they have one."""
         fixed = 0
         for step in steps:
+            if not step.present:
+                continue
             if address is not None and step in address:
                 if step is address[0]:
                     self._move(fixed)
@@ -172,9 +216,6 @@ class _Walk:
             fixed = 0
             self._field(step)
         self._move(fixed)
-        if plan.flexible and to_the_end:
-            self.source.line("if data[p]: p = skip_tags(data, p)")
-            self.source.line("else: p += 1")
 
     def _move(self, size: int) -> None:
         if size:
@@ -248,7 +289,12 @@ class _Walk:
             self.struct(plan)
 
 
-def _address_bytes(host: str, port: int, compact: bool) -> bytes:
+def address_bytes(host: str, port: int, compact: bool) -> bytes:
+    """Write host and port as they stand in answers.
+
+    Raises:
+        EncodeError: a message cannot hold them.
+    """
     raw = host.encode()
     size = len(raw)
     if size > MAX_STRING_BYTES or not 0 <= port < 2**31:

@@ -11,13 +11,22 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from shareproxy.protocol.errors import DecodeError
+from shareproxy.protocol.splice import AddressMapping
 from shareproxy.proxy.api_versions import API_VERSIONS, LAG_API, LAG_VERSION, edit_api_versions
 from shareproxy.proxy.close import CloseReason
 from shareproxy.proxy.exchange import MAX_IN_FLIGHT, ClosingError, Exchange, Phase, RequestHead
+from shareproxy.proxy.hints import (
+    HINTED,
+    MAX_HELD_ANSWER_BYTES,
+    TAIL_BYTES,
+    HintHider,
+    may_hold_hint,
+    rewrite_hint,
+)
 from shareproxy.proxy.out_of_range import LocalRows
 from shareproxy.proxy.request_stream import cut_token
 from shareproxy.proxy.requests import SASL_HANDSHAKE
-from shareproxy.proxy.rewrite import REWRITTEN, AddressMapping, rewrite_answer
+from shareproxy.proxy.rewrite import REWRITTEN, rewrite_answer
 
 _HEAD: Final = struct.Struct(">ii")  # size, correlation_id
 _SIZE: Final = struct.Struct(">i")
@@ -59,12 +68,13 @@ class AnswerStream:
         self._edited: RequestHead | None = None
         self._parts: list[bytes] = []
         self._missing = 0  # bytes until the edited answer is whole
+        self._hider: HintHider | None = None  # of the large answer that is passing
         self._waiting: list[bytes] = []  # what came during a step
 
     @property
     def within_answer(self) -> bool:
         """Tell whether an answer has been passed in part only, or is being edited."""
-        return bool(self._left or self._held or self._edited or self.step)
+        return bool(self._left or self._held or self._edited or self._hider or self.step)
 
     def feed(self, chunk: bytes) -> None:
         """Take bytes from the broker.
@@ -101,6 +111,8 @@ class AnswerStream:
             return b""
         if self._edited is not None:
             return self._collect(self._edited, chunk)
+        if self._hider is not None:
+            return self._pass_large(self._hider, chunk)
         if self._held:
             chunk = self._held + chunk
             self._held = b""
@@ -122,6 +134,19 @@ class AnswerStream:
             if head[3] != correlation_id or size < 4:
                 detail = f"correlation id {correlation_id} in {size} bytes, but {head[3]} is due"
                 raise ClosingError(CloseReason.UNEXPECTED_ANSWER, detail)
+            if head[1] in HINTED and head[2] >= HINTED[head[1]].since:
+                stop = position + 4 + size
+                if stop <= end and not may_hold_hint(head[1], chunk[max(stop - TAIL_BYTES, position + 4) : stop]):
+                    position = stop
+                    continue
+                if size > MAX_HELD_ANSWER_BYTES:
+                    self._hider = HintHider(head[1], head[2], size)
+                    self._out.append(chunk[: position + 4])
+                    return chunk[position + 4 :]
+                self._edited, self._missing = head, size
+                if position:
+                    self._out.append(chunk[:position])
+                return chunk[position + 4 :]
             if head[1] in _EDITED and self._edits(head):
                 if size > self._max_edited_bytes:
                     detail = f"{size} bytes for API key {head[1]}; the limit is {self._max_edited_bytes}"
@@ -169,8 +194,24 @@ class AnswerStream:
             raise ClosingError(CloseReason.MALFORMED_ANSWER, f"API key {head[1]} version {head[2]}: {error}") from None
         return rest
 
+    def _pass_large(self, hider: HintHider, chunk: bytes) -> bytes:
+        part = chunk if len(chunk) <= hider.missing else chunk[: hider.missing]
+        try:
+            passed = hider.feed(part)
+        except DecodeError as error:
+            raise ClosingError(CloseReason.MALFORMED_ANSWER, str(error)) from None
+        if passed:
+            self._out.append(passed)
+        if not hider.missing:
+            self._hider = None
+        return chunk[len(part) :]
+
     def _edit(self, head: RequestHead, frame: bytes) -> None:
         _, api_key, version, _ = head
+        if api_key in HINTED:
+            hinted = may_hold_hint(api_key, frame[-TAIL_BYTES:])
+            self._put(rewrite_hint(api_key, version, frame, self._mapping) if hinted else (frame,))
+            return
         if api_key == LAG_API:
             asked = self._exchange.lag_asked.popleft()
             self.step = LagStep(frame, asked.version, version, asked.local)

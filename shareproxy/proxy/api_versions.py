@@ -15,8 +15,11 @@ from shareproxy.protocol.messages import (
     ApiVersionsResponse,
     DescribeClusterResponse,
     DescribeShareGroupOffsetsResponse,
+    FetchResponse,
     FindCoordinatorResponse,
     MetadataResponse,
+    ShareAcknowledgeResponse,
+    ShareFetchResponse,
 )
 from shareproxy.proxy.requests import PRODUCE, PRODUCE_MAX_VERSION
 from shareproxy.proxy.varints import read_varint, skip_tags
@@ -25,13 +28,15 @@ API_VERSIONS: Final = ApiVersionsResponse.api_key
 LAG_API: Final = DescribeShareGroupOffsetsResponse.api_key
 LAG_VERSION: Final = 1  # the version that has Lag (KIP-1226)
 
-# What is parsed cannot be newer than what is known. Produce is not edited, but `acks` tells whether it is answered.
-# Fetch, ShareFetch and ShareAcknowledge are forwarded unread: capping them would only take features away.
+# What is parsed cannot be newer than what is known: a newer answer could hold addresses that are missed.
 MAX_VERSIONS: Final = {
     PRODUCE: PRODUCE_MAX_VERSION,
     **{
         answer.api_key: answer.max_version
         for answer in (
+            FetchResponse,
+            ShareFetchResponse,
+            ShareAcknowledgeResponse,
             MetadataResponse,
             FindCoordinatorResponse,
             ApiVersionsResponse,

@@ -17,10 +17,10 @@ from shareproxy.cluster.addresses import Address
 from shareproxy.lag.model import SourceChoice
 from shareproxy.protocol.errors import DecodeError
 from shareproxy.protocol.ids import NodeId
+from shareproxy.protocol.splice import AddressMapping
 from shareproxy.proxy.answer_stream import LagStep
 from shareproxy.proxy.close import ORDINARY, CloseReason
 from shareproxy.proxy.out_of_range import OffsetsRequest
-from shareproxy.proxy.rewrite import AddressMapping
 from shareproxy.proxy.session import Session
 from shareproxy.proxy.share_offsets import LagAnswer, LagFiller, fill, find_missing
 from shareproxy.proxy.upstream import UnknownNodeError, UnreachableError, Upstream

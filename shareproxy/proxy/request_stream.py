@@ -23,6 +23,7 @@ from shareproxy.proxy.exchange import (
     Phase,
     RequestHead,
 )
+from shareproxy.proxy.hints import HINTED
 from shareproxy.proxy.out_of_range import MAX_HELD_REQUEST_BYTES, OffsetsRequest, Places
 from shareproxy.proxy.requests import PRODUCE, SASL_HANDSHAKE, produce_is_answered, sasl_mechanism
 from shareproxy.proxy.rewrite import REWRITTEN
@@ -34,7 +35,7 @@ MAX_HELD_BYTES: Final = MAX_HELD_REQUEST_BYTES + 64 * 1024
 _HEAD: Final = struct.Struct(">ihhi")
 _SIZE: Final = struct.Struct(">i")
 _MIN_SIZE: Final = 8  # api_key, api_version and correlation_id
-_LOOKED_AT: Final = frozenset({PRODUCE, SASL_HANDSHAKE, LAG_API, *REWRITTEN})
+_LOOKED_AT: Final = frozenset({SASL_HANDSHAKE, LAG_API, *REWRITTEN, *HINTED})
 
 
 class _Fate(Enum):

@@ -6,19 +6,15 @@ Must never: change anything else, or touch addresses that stand for nobody or fo
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from shareproxy.protocol.errors import DecodeError
 from shareproxy.protocol.message import Response
 from shareproxy.protocol.messages import DescribeClusterResponse, FindCoordinatorResponse, MetadataResponse
-from shareproxy.protocol.splice import edit_addresses
+from shareproxy.protocol.splice import AddressMapping, edit_addresses
 from shareproxy.proxy.varints import read_varint, skip_tags
 
-AddressMapping = Callable[[int, str, int], tuple[str, int] | None]
-"""(node id, host, port) of a broker to (host, port) for clients; None leaves it."""
-
-# Produce, Fetch, ShareFetch and ShareAcknowledge carry addresses too, as hints after a leader moved: not edited yet
+# Produce, Fetch, ShareFetch and ShareAcknowledge carry addresses too: see `hints`
 REWRITTEN: Final[dict[int, type[Response]]] = {
     answer.api_key: answer for answer in (MetadataResponse, FindCoordinatorResponse, DescribeClusterResponse)
 }

@@ -25,12 +25,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shareproxy.protocol.framing import MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES
+from shareproxy.protocol.splice import AddressMapping
 from shareproxy.proxy.answer_stream import AnswerStream, LagStep
 from shareproxy.proxy.close import CloseReason
 from shareproxy.proxy.exchange import BrokerVersions, ClosingError, Exchange, Phase
 from shareproxy.proxy.out_of_range import OffsetsRequest, Places
 from shareproxy.proxy.request_stream import RequestStream
-from shareproxy.proxy.rewrite import AddressMapping
 
 
 class Session:

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from shareproxy.cluster.addresses import parse_addresses
 from shareproxy.cluster.cluster import Cluster
 from shareproxy.protocol.headers import decode_response, encode_request, sized
-from shareproxy.protocol.ids import GroupId, NodeId
+from shareproxy.protocol.ids import GroupId, NodeId, TopicId, topic_id_text
+from shareproxy.protocol.message import Request
 from shareproxy.protocol.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ProduceRequest,
+    ProduceRequestPartitionProduceData,
+    ProduceRequestTopicProduceData,
+    ShareFetchRequest,
+    ShareFetchRequestFetchPartition,
+    ShareFetchRequestFetchTopic,
 )
 from shareproxy.testing.driver import ShareDriver
 from shareproxy.testing.kafka import SHARE_GROUP_COMMAND, SUPPORTED_VERSIONS, LocalKafka
@@ -24,6 +36,10 @@ from tests.support import scenarios
 from tests.support.real_kafka import VERSIONS, require_kafka
 from tests.support.running_proxy import RunningProxy, running_proxy
 from tests.support.waiting import wait_until
+
+_RECORD = b"\x0e\0\0\0\1\2x\0"  # no key, value "x", no headers
+ONE_BATCH = struct.pack(">qiibIhiqqqhii", 0, 49 + len(_RECORD), -1, 2, 0, 0, 0, 0, 0, -1, -1, -1, 1) + _RECORD
+"""Record batch of one record; who does not lead the partition never looks at its checksum."""
 
 
 @pytest.fixture(scope="module", params=sorted({VERSIONS[0], VERSIONS[-1]}))
@@ -134,6 +150,44 @@ def test_wrong_coordinator_stays_the_brokers_answer(
             return {n: answer.groups[0].error_code for n, answer in answers.items() if n != coordinator}
 
     assert set(asyncio.run(errors()).values()) == {16}
+
+
+def hint_questions(topic: str, topic_id: bytes) -> list[Request[Any]]:
+    """Return requests for partition 0 of a topic that only its leader can answer."""
+    fetched = FetchTopic(topic_id=topic_id, partitions=[FetchPartition(0, partition_max_bytes=1_000)])
+    shared = ShareFetchRequestFetchTopic(topic_id, [ShareFetchRequestFetchPartition(0)])
+    produced = ProduceRequestTopicProduceData(topic, topic_id, [ProduceRequestPartitionProduceData(0, ONE_BATCH)])
+    member = topic_id_text(TopicId(topic_id[::-1]))
+    return [
+        ProduceRequest(acks=1, timeout_ms=1_000, topic_data=[produced]),
+        FetchRequest(max_wait_ms=0, topics=[fetched]),
+        ShareFetchRequest("hints", member, 0, 0, 1, 1_000, 1, 1, topics=[shared]),
+    ]
+
+
+def test_moved_leader_is_told_with_the_proxys_port(
+    direct: ShareDriver, through: ShareDriver, proxy: RunningProxy, topic: str
+) -> None:
+    """Answers to Produce, Fetch and ShareFetch end with where the right broker is (KIP-951): the proxy's port."""
+    direct.create_topic(topic, 1, 1)
+
+    async def hints() -> tuple[int, dict[str, list[tuple[int, str]]]]:
+        async with Cluster(parse_addresses(proxy.bootstrap_servers)) as cluster:
+            deadline = asyncio.get_running_loop().time() + 30
+            found = (await cluster.metadata([topic], deadline=deadline)).topics[topic]
+            leader = found.partitions[0].leader
+            assert leader is not None
+            other = NodeId(leader % 3 + 1)
+            told = {}
+            for question in hint_questions(topic, found.topic_id):
+                answer = await cluster.request(other, question, deadline=deadline)
+                told[type(answer).__name__] = [(row.node_id, f"{row.host}:{row.port}") for row in answer.node_endpoints]
+            return leader, told
+
+    leader, told = asyncio.run(hints())
+
+    right = [(leader, proxy.node_ports[leader])]
+    assert told == {"ProduceResponse": right, "FetchResponse": right, "ShareFetchResponse": right}
 
 
 def test_node_that_is_down_closes_and_comes_back(

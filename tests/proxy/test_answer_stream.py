@@ -4,7 +4,13 @@ import struct
 
 import pytest
 
-from shareproxy.protocol.headers import encode_response
+from shareproxy.protocol.headers import decode_response, encode_response
+from shareproxy.protocol.messages import (
+    FetchableTopicResponse,
+    FetchResponse,
+    FetchResponseNodeEndpoint,
+    FetchResponsePartitionData,
+)
 from shareproxy.proxy.answer_stream import AnswerStream, LagStep
 from shareproxy.proxy.close import CloseReason
 from shareproxy.proxy.exchange import BrokerVersions, ClosingError, Exchange, LagAsked, Phase
@@ -59,7 +65,7 @@ EXPECTED = (
 
 def test_answers_pass_as_the_chunk_they_came_in() -> None:
     """Whole frames that need no edit leave as the very object that came."""
-    line = Line((HEARTBEAT, 4), (1, 17), (90, 0))
+    line = Line((HEARTBEAT, 4), (1, 15), (90, 0))
     chunk = opaque_answer(0) + opaque_answer(1, b"fetched") + opaque_answer(2)
 
     line.feed(chunk)
@@ -83,7 +89,7 @@ def test_answers_may_come_byte_by_byte() -> None:
 
 def test_inside_of_a_large_answer_passes_at_once() -> None:
     """A large fetch is never held."""
-    line = Line((1, 17))
+    line = Line((1, 15))
     frame = opaque_answer(0, bytes(LIMIT * 5))
     inside = frame[10:400_000]
 
@@ -92,6 +98,69 @@ def test_inside_of_a_large_answer_passes_at_once() -> None:
     assert line.out[1] is inside
     assert line.stream.within_answer
     assert line.feed(frame[400_000:]) == frame
+
+
+def large_fetch(*endpoints: FetchResponseNodeEndpoint, size: int = LIMIT * 5) -> bytes:
+    """Return a Fetch answer that is not held, and perhaps with a hint."""
+    partition = FetchResponsePartitionData(records=bytes(size))
+    topic = FetchableTopicResponse(partitions=[partition])
+    return answer(FetchResponse(responses=[topic], node_endpoints=list(endpoints)), 17, 0)
+
+
+def test_large_fetch_passes_as_it_comes() -> None:
+    """Its last bytes are looked at in passing; what follows is not held up."""
+    line = Line((1, 17), (HEARTBEAT, 4))
+    frame = large_fetch()
+    inside = frame[10:400_000]
+
+    line.feed(frame[:10], inside)
+
+    assert line.out[-1] is inside
+    assert line.stream.within_answer
+    assert line.feed(frame[400_000:] + opaque_answer(1)) == frame + opaque_answer(1)
+    assert not line.stream.within_answer
+
+
+def test_hint_of_a_large_fetch_is_hidden() -> None:
+    """The client asks for metadata instead; no address of a broker reaches it as one."""
+    line = Line((1, 17))
+    frame = large_fetch(FetchResponseNodeEndpoint(2, "kafka-2", 9092))
+
+    passed = line.feed(*(frame[start : start + 65_536] for start in range(0, len(frame), 65_536)))
+
+    _, message = decode_response(FetchResponse, 17, passed[4:])
+    assert len(passed) == len(frame)
+    assert message.node_endpoints == []
+
+
+@pytest.mark.parametrize("cut", [0, 3, 9, 40])
+def test_hint_of_a_small_fetch_is_rewritten(cut: int) -> None:
+    """A client that asked the wrong broker goes to the right one through the proxy."""
+    line = Line((1, 17), (HEARTBEAT, 4))
+    frame = large_fetch(FetchResponseNodeEndpoint(2, "kafka-2", 9092), size=5)
+
+    passed = line.feed(frame[:cut], frame[cut:] + opaque_answer(1))
+
+    assert passed == large_fetch(FetchResponseNodeEndpoint(2, "proxy", 1), size=5) + opaque_answer(1)
+
+
+def test_small_answers_without_a_hint_pass_as_the_chunk_they_came_in() -> None:
+    """A look at their last bytes is enough."""
+    line = Line((1, 17), (1, 17))
+    one = answer(FetchResponse(responses=[FetchableTopicResponse(partitions=[FetchResponsePartitionData()])]), 17, 0)
+    chunk = one + one[:4] + b"\0\0\0\1" + one[8:]
+
+    line.feed(chunk)
+
+    assert len(line.out) == 1
+    assert line.out[0] is chunk
+
+
+def test_damaged_large_fetch_closes() -> None:
+    """An end that is not where it must be could hide an address."""
+    line = Line((1, 17))
+
+    assert line.reason_for(opaque_answer(0, bytes(16) + b"\xff" * LIMIT)) is CloseReason.MALFORMED_ANSWER
 
 
 def test_what_the_broker_said_of_lag_is_noted() -> None:

@@ -38,9 +38,17 @@ def test_parsed_apis_are_capped(version: int) -> None:
 @pytest.mark.parametrize("version", ALL_VERSIONS)
 def test_other_apis_stay(version: int) -> None:
     """APIs that are only forwarded stay as the broker said, unknown ones too."""
-    offered = [(1, 4, 99), (78, 1, 9), (79, 1, 9), (71, 0, 0), (12345, 3, 700), (-2, 0, 1)]
+    offered = [(2, 1, 99), (12, 0, 9), (71, 0, 0), (12345, 3, 700), (-2, 0, 1)]
 
     assert edited(*offered, version=version) == offered
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+def test_answers_with_hints_are_capped(version: int) -> None:
+    """A newer answer could tell addresses in a place that is not known here."""
+    offered = [(0, 0, 99), (1, 4, 99), (78, 1, 9), (79, 1, 9)]
+
+    assert edited(*offered, version=version) == [(0, 0, 13), (1, 4, 18), (78, 1, 2), (79, 1, 2)]
 
 
 @pytest.mark.parametrize("version", ALL_VERSIONS)
