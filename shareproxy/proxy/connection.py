@@ -383,15 +383,25 @@ class Connection:
 
 
 class ClientSide(asyncio.Protocol):
-    """The event loop's view of a client's socket."""
+    """The event loop's view of a client's socket.
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self.data_received = connection.client_sent  # type: ignore[method-assign]
+    Args:
+        connect: makes the connection when the socket, and TLS on it, is there.
+    """
+
+    _connection: Connection
+
+    def __init__(self, connect: Callable[[asyncio.BaseTransport], Connection]) -> None:
+        self._connect = connect
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Pass it on."""
+        self._connection = self._connect(transport)
         self._connection.client_connected(cast("asyncio.Transport", transport))
+
+    def data_received(self, data: bytes) -> None:
+        """Pass it on."""
+        self._connection.client_sent(data)
 
     def eof_received(self) -> None:
         """Pass it on; the transport then closes when its last bytes are sent."""

@@ -20,7 +20,10 @@ from shareproxy.cluster.security import PLAINTEXT, Security
 from shareproxy.lag.model import SourceChoice
 from shareproxy.protocol.framing import MAX_REQUEST_BYTES
 from shareproxy.protocol.ids import NodeId
+from shareproxy.protocol.splice import AddressMapping
+from shareproxy.proxy.client_tls import HANDSHAKE_SECONDS, ClientTls, TlsPorts, server_name
 from shareproxy.proxy.connection import ClientSide, Connection, Surroundings
+from shareproxy.proxy.host_pattern import HostPattern
 from shareproxy.proxy.ports import NO_PORT, NodePorts, PortsError
 from shareproxy.proxy.share_offsets import LagFiller
 from shareproxy.proxy.upstream import ReadNodes, Upstream, describe_os_error
@@ -48,6 +51,10 @@ class ProxySettings:
         max_connections: clients at a time; each needs two of the process's file descriptors.
         connect_timeout: seconds to reach a broker, after which the client is closed; clients give up after 30.
         lag_timeout: seconds to find lag, after which it is unknown.
+        client_tls: certificate for clients; None for plain text.
+        node_hosts: with TLS, a host name for each node: then there are no node ports, and a client's server name
+            (SNI) leads it to its node.
+        advertised_port: of those host names, None for the port of `listen`; another one behind a load balancer.
 
     Raises:
         PortsError: clients cannot use the advertised host, or the node ids do not fit the ports.
@@ -63,6 +70,9 @@ class ProxySettings:
     max_connections: int = 10_000
     connect_timeout: float = 5.0
     lag_timeout: float = 3.0
+    client_tls: ClientTls | None = None
+    node_hosts: HostPattern | None = None
+    advertised_port: int | None = None
 
     def __post_init__(self) -> None:
         if self.advertised_host in _ANY_HOST:
@@ -70,7 +80,10 @@ class ProxySettings:
                 f"clients cannot connect to {self.advertised_host or 'an empty host name'!r}; "
                 "give --advertised-host the name under which they reach this machine"
             )
-        if self.listen.port in dict(self.ports()).values():
+        if self.node_hosts is not None:
+            if self.client_tls is None:
+                raise PortsError(f"host names such as {self.node_hosts} lead to nodes by TLS only; give a certificate")
+        elif self.listen.port in dict(self.ports()).values():
             raise PortsError(f"port {self.listen.port} is both the bootstrap port and a node's; change one of them")
 
     def ports(self) -> NodePorts:
@@ -103,6 +116,24 @@ class Advertised:
         return self._host, advertised
 
 
+class AdvertisedHosts:
+    """The same mapping where every node has a host name and all have one port.
+
+    Args:
+        pattern: of the host names.
+        port: advertised port.
+        upstream: told where brokers are.
+    """
+
+    def __init__(self, pattern: HostPattern, port: int, upstream: Upstream) -> None:
+        self._pattern, self._port, self._upstream = pattern, port, upstream
+
+    def __call__(self, node_id: int, host: str, port: int) -> tuple[str, int]:
+        """Return the advertised address of a node."""
+        self._upstream.learn(NodeId(node_id), Address(host, port))
+        return self._pattern.host_of(node_id), self._port
+
+
 class Proxy:
     """The running proxy.
 
@@ -126,7 +157,11 @@ class Proxy:
     ) -> None:
         self._settings, self._ports = settings, settings.ports()
         self._upstream = Upstream(settings.bootstrap_servers, settings.broker_security)
-        self._advertised = Advertised(settings.advertised_host, self._ports, self._upstream)
+        self._tls = None if settings.client_tls is None else TlsPorts(settings.client_tls)
+        self._advertised: AddressMapping = Advertised(settings.advertised_host, self._ports, self._upstream)
+        if settings.node_hosts is not None:
+            port = settings.listen.port if settings.advertised_port is None else settings.advertised_port
+            self._advertised = AdvertisedHosts(settings.node_hosts, port, self._upstream)
         self._around = Surroundings(
             self._upstream,
             self._advertised,
@@ -169,7 +204,7 @@ class Proxy:
 
     @property
     def node_addresses(self) -> Mapping[NodeId, Address]:
-        """The advertised address of each node id."""
+        """The advertised address of each node id that has a port."""
         return {node_id: Address(self._settings.advertised_host, port) for node_id, port in self._ports}
 
     async def start(self) -> None:
@@ -181,13 +216,23 @@ class Proxy:
         host, port = self._settings.listen
         try:
             await self._listen(host, port, None)
-            for node_id, node_port in self._ports:
-                await self._listen(host, node_port, node_id)
+            if self._settings.node_hosts is None:
+                for node_id, node_port in self._ports:
+                    await self._listen(host, node_port, node_id)
         except OSError:
             self._stop_listening()
             raise
         self._state = ""
         self._watcher = asyncio.create_task(self._upstream.watch(self._read_and_report))
+
+    def reload_certificates(self) -> None:
+        """Show new clients the certificate that lies in the files now.
+
+        Raises:
+            PropertiesError: a file cannot be used; the certificate stays.
+        """
+        if self._tls is not None:
+            self._tls.reload()
 
     async def stop(self, grace: float = 0.0) -> None:
         """Accept no more clients, close each one when nothing of it is in flight, and all after `grace` seconds."""
@@ -221,9 +266,20 @@ class Proxy:
 
     async def _listen(self, host: str, port: int, node_id: NodeId | None) -> None:
         loop = asyncio.get_running_loop()
+        tls, pattern = self._tls, self._settings.node_hosts
+
+        def connect(transport: asyncio.BaseTransport) -> Connection:
+            asked = node_id if pattern is None else pattern.node_of(server_name(transport))
+            return Connection(self._around, asked)
+
         try:
             server = await loop.create_server(
-                lambda: ClientSide(Connection(self._around, node_id)), host or None, port, backlog=BACKLOG
+                lambda: ClientSide(connect),
+                host or None,
+                port,
+                backlog=BACKLOG,
+                ssl=None if tls is None else tls.context,
+                ssl_handshake_timeout=None if tls is None else HANDSHAKE_SECONDS,
             )
         except OSError as error:
             text = f"cannot listen on {Address(host, port)}: {describe_os_error(error)}"

@@ -20,7 +20,7 @@ LOOPS: Mapping[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,
     "uvloop": uvloop.new_event_loop,
 }
-WITH_SOCKETS = ("test_connection.py", "test_server.py", "test_upstream.py")
+WITH_SOCKETS = ("test_client_tls.py", "test_connection.py", "test_server.py", "test_upstream.py")
 
 
 def pytest_asyncio_loop_factories(
