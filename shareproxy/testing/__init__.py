@@ -1,4 +1,20 @@
-"""Clusters to test against: a real Kafka from Maven (`kafka`), a driver for its Java clients (`driver`).
+"""Clusters to test against: a simulated one (`SimulatedCluster`), a real Kafka from Maven (`kafka`), its Java clients.
 
-Import the submodules directly; this package itself imports nothing, so that it costs nothing.
+`from shareproxy.testing import SimulatedCluster`; the other submodules are imported by name, so that nothing costs
+time that is not used.
 """
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shareproxy.testing.simulated import SimulatedCluster
+
+__all__ = ["SimulatedCluster"]
+
+
+def __getattr__(name: str) -> object:
+    if name == "SimulatedCluster":
+        from shareproxy.testing.simulated import SimulatedCluster
+
+        return SimulatedCluster
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
