@@ -5,10 +5,8 @@ In: settings. Out: what `cluster` takes. Must never: import what only the servic
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from shareproxy.cluster.addresses import Address, parse_addresses
-from shareproxy.cluster.security import PLAINTEXT, Security
+from shareproxy.cluster.own_connection import OwnConnection, connection_from_file
 from shareproxy.config import ConfigError, Settings
 
 
@@ -38,33 +36,13 @@ def one_address(key: str, text: str) -> Address:
     return addresses[0]
 
 
-@dataclass(frozen=True, slots=True)
-class OwnConnection:
-    """How our own connections are made.
-
-    Args:
-        notes: sentences about what the property file says and we do not use.
-    """
-
-    security: Security
-    client_id: str
-    notes: tuple[str, ...] = ()
-
-
 def own_connection(settings: Settings) -> OwnConnection:
     """Return how our own connections are made: the Java property file's way, or without security.
 
     Raises:
         PropertiesError: the file cannot be read or contradicts itself.
     """
-    if not settings.command_config:
-        return OwnConnection(PLAINTEXT, settings.client_id)
-    from shareproxy.cluster.properties import read_client_properties
-
-    properties = read_client_properties(settings.command_config)
-    client_id = properties.client_id if settings.client_id == Settings().client_id else None
-    notes = tuple(f"{settings.command_config}: not used here: {note}" for note in properties.ignored)
-    return OwnConnection(properties.security, client_id or settings.client_id, notes)
+    return connection_from_file(settings.command_config, settings.client_id, default_client_id=Settings().client_id)
 
 
 def _addresses(key: str, text: str) -> tuple[Address, ...]:

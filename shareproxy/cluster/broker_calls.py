@@ -7,6 +7,7 @@ Must never: keep a resolved name, or ask a broker that refused the login again a
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
@@ -19,7 +20,11 @@ from shareproxy.cluster.retries import Backoff, Retry
 from shareproxy.cluster.security import Security
 from shareproxy.protocol.ids import NodeId
 from shareproxy.protocol.message import Request, Response
-from shareproxy.protocol.messages import AlterShareGroupOffsetsRequest, DeleteShareGroupOffsetsRequest
+from shareproxy.protocol.messages import (
+    AlterShareGroupOffsetsRequest,
+    DeleteGroupsRequest,
+    DeleteShareGroupOffsetsRequest,
+)
 
 Q = TypeVar("Q", bound=Response)
 T = TypeVar("T")
@@ -27,11 +32,13 @@ T = TypeVar("T")
 Connect = Callable[[], Awaitable[tuple[Connection, bool]]]
 """Give a connection, and whether it was opened for this call."""
 
-# one of several brokers must not use up all the time; the last attempt of a round gets what is left
-LEAST_ATTEMPT_SECONDS: Final = 1.0
-MOST_SHARES: Final = 3
+# A broker that hangs must not use up the time: where one is silent for so long, the next is asked as well, and the
+# first answer counts. Long enough for a login over a long line, so that few brokers are asked for nothing.
+STAGGER_SECONDS: Final = 0.3
 # these change something: after a lost answer it is the caller who decides whether to send them again
-CHANGING: Final = frozenset({AlterShareGroupOffsetsRequest.api_key, DeleteShareGroupOffsetsRequest.api_key})
+CHANGING: Final = frozenset(
+    {AlterShareGroupOffsetsRequest.api_key, DeleteGroupsRequest.api_key, DeleteShareGroupOffsetsRequest.api_key}
+)
 
 
 class BrokerCalls:
@@ -114,8 +121,10 @@ class BrokerCalls:
         async def connect(candidate: Address | None, until: float) -> tuple[Connection, bool]:
             if candidate is None:
                 usable = self._pool.usable(purpose)
-                assert usable is not None
-                return usable, False
+                if usable is not None:
+                    return usable, False
+                # somebody else has taken it, or it has just been closed
+                candidate = next(address for address in self._candidates(purpose) if address is not None)
             return await self._pool.get(candidate, purpose, until)
 
         return await self._until_one_answers(purpose, connect, deadline)
@@ -143,30 +152,53 @@ class BrokerCalls:
         backoff = Backoff()
         failures: dict[Address | None, ClusterError] = {}
         while True:
+            waiting = deque(self._candidates(purpose))
+            running: dict[asyncio.Future[T], Address | None] = {}
             round_errors: list[ClusterError] = []
-            candidates = self._candidates(purpose)
-            for position, candidate in enumerate(candidates):
-                left, remaining = deadline - loop.time(), len(candidates) - position
-                if left <= 0:
-                    break
-                until = deadline
-                if remaining > 1:
-                    share = left / min(remaining, MOST_SHARES)
-                    until = loop.time() + min(left, max(share, LEAST_ATTEMPT_SECONDS))
-                try:
-                    return await attempt(candidate, until)
-                except ClusterError as error:
-                    if error.retry is Retry.FINAL and not isinstance(error, Unreachable | ConnectionClosed):
-                        raise
-                    # that time ran out says less than what was found out before
-                    if candidate not in failures or not isinstance(error, DeadlinePassed):
-                        failures[candidate] = error
-                    round_errors.append(error)
-                    self._turn += 1
+            try:
+                while (waiting or running) and loop.time() < deadline:
+                    for done in await self._next_ended(waiting, running, attempt, deadline):
+                        candidate = running.pop(done)
+                        error = done.exception()
+                        if error is None:
+                            # whoever was asked before and is silent still is not asked first the next time
+                            self._turn += len(running)
+                            return done.result()
+                        if not isinstance(error, ClusterError):
+                            raise error
+                        if error.retry is Retry.FINAL and not isinstance(error, Unreachable | ConnectionClosed):
+                            raise error
+                        # that time ran out says less than what was found out before
+                        if candidate not in failures or not isinstance(error, DeadlinePassed):
+                            failures[candidate] = error
+                        round_errors.append(error)
+                        self._turn += 1
+            finally:
+                for task in running:
+                    task.cancel()
+                await asyncio.gather(*running, return_exceptions=True)
             if round_errors and all(error.retry is Retry.FINAL for error in round_errors):
                 raise round_errors[0]
             if not await backoff.pause(deadline):
                 raise _nobody_answered(list(failures.values()))
+
+    @staticmethod
+    async def _next_ended(
+        waiting: deque[Address | None],
+        running: dict[asyncio.Future[T], Address | None],
+        attempt: Callable[[Address | None, float], Awaitable[T]],
+        deadline: float,
+    ) -> set[asyncio.Future[T]]:
+        """Start one more attempt, and return those that end before it is time for another."""
+        if waiting:
+            candidate = waiting.popleft()
+            running[asyncio.ensure_future(attempt(candidate, deadline))] = candidate
+        ended, _ = await asyncio.wait(
+            running,
+            timeout=STAGGER_SECONDS if waiting else None,  # attempts keep the deadline themselves
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        return ended
 
     def _candidates(self, purpose: str) -> list[Address | None]:
         """Return whom to ask: a broker we are connected to (None), then all others, from another one each time."""

@@ -50,8 +50,8 @@ Q = TypeVar("Q", bound=Response)
 
 # version 4 is the first that can say "do not create this topic"
 METADATA_MIN_VERSION: Final = 4
-# answers kept for callers that accept an older one; each is for another set of topics
-METADATA_ANSWERS: Final = 64
+# topics kept for callers that accept an older answer
+MOST_TOPICS: Final = 10_000
 
 
 class Cluster:
@@ -79,7 +79,9 @@ class Cluster:
         self.security = security
         self._brokers = BrokerCalls(bootstrap_servers, security, client_id, connect_timeout)
         self._search = CoordinatorSearch(self, self._brokers)
-        self._metadata: dict[frozenset[str] | None, tuple[float, ClusterMetadata]] = {}
+        self._newest: tuple[float, ClusterMetadata] | None = None
+        self._everything: tuple[float, ClusterMetadata] | None = None
+        self._topics: dict[str, tuple[float, TopicMetadata]] = {}
         self._metadata_calls: SharedCalls[frozenset[str] | None, ClusterMetadata] = SharedCalls()
         self._closed = False
 
@@ -111,12 +113,31 @@ class Cluster:
             ClusterError: nobody answered before the deadline, or the brokers refuse us.
         """
         self._check_open()
-        key = None if topics is None else frozenset(topics)
-        kept = self._metadata.get(key)
         # the loop's clock may stand still for a moment: age 0 is not an answer from the same millisecond
-        if kept is not None and 0 < max_age >= asyncio.get_running_loop().time() - kept[0]:
-            return kept[1]
+        oldest = asyncio.get_running_loop().time() - max_age if max_age > 0 else None
+        if topics is None:
+            kept = self._everything
+            if kept is not None and oldest is not None and kept[0] >= oldest:
+                return kept[1]
+            return await self._ask_metadata(None, deadline)
+        wanted = frozenset(topics)
+        known = {} if oldest is None else self._kept(wanted, oldest)
+        newest = self._newest
+        if oldest is None or len(known) < len(wanted) or newest is None or newest[0] < oldest:
+            answer = await self._ask_metadata(wanted.difference(known), deadline)
+            if not known:
+                return answer
+        else:
+            answer = newest[1]
+        found = {**known, **{name: topic for name, topic in answer.topics.items() if name in wanted}}
+        return ClusterMetadata(answer.cluster_id, answer.controller_id, answer.nodes, found)
 
+    def _kept(self, wanted: Collection[str], oldest: float) -> dict[str, TopicMetadata]:
+        """Return the topics whose last answer is not too old."""
+        entries = ((name, self._topics.get(name)) for name in wanted)
+        return {name: entry[1] for name, entry in entries if entry is not None and entry[0] >= oldest}
+
+    async def _ask_metadata(self, key: frozenset[str] | None, deadline: float) -> ClusterMetadata:
         async def ask(until: float) -> ClusterMetadata:
             return await self._read_metadata(key, until)
 
@@ -212,7 +233,8 @@ class Cluster:
 
     def forget_metadata(self) -> None:
         """Ask for metadata anew next time, whatever age the caller accepts."""
-        self._metadata.clear()
+        self._newest = self._everything = None
+        self._topics.clear()
 
     async def _connect(self, node_id: NodeId | None, purpose: str, deadline: float) -> tuple[Connection, bool]:
         """Return a connection to a node, where it has moved to if it has, and whether it was opened now."""
@@ -257,10 +279,22 @@ class Cluster:
                 raise Unreachable("the broker that answered does not know the cluster's nodes yet")
         metadata = read_metadata(answer)
         self._brokers.learn(metadata.nodes)
-        while len(self._metadata) >= METADATA_ANSWERS:
-            del self._metadata[next(iter(self._metadata))]
-        self._metadata[key] = (asyncio.get_running_loop().time(), metadata)
+        self._keep(key, metadata)
         return metadata
+
+    def _keep(self, key: frozenset[str] | None, metadata: ClusterMetadata) -> None:
+        now = asyncio.get_running_loop().time()
+        self._newest = (now, metadata)
+        if key is None:
+            self._everything = (now, metadata)
+        for name, topic in metadata.topics.items():
+            # put at the end again: the oldest go first
+            self._topics.pop(name, None)
+            if not topic.error_code:
+                # what looks missing may just have been made: only what is there is kept
+                self._topics[name] = (now, topic)
+        while len(self._topics) > MOST_TOPICS:
+            del self._topics[next(iter(self._topics))]
 
     def _check_open(self) -> None:
         if self._closed:

@@ -28,7 +28,14 @@ from shareproxy.cluster.coordinators import (
     share_coordinators_by_hash,
     share_key,
 )
-from shareproxy.cluster.errors import BrokerError, ClusterError, InternalTopicMissing, NotAuthorized, UnsupportedApi
+from shareproxy.cluster.errors import (
+    BrokerError,
+    ClusterError,
+    DeadlinePassed,
+    InternalTopicMissing,
+    NotAuthorized,
+    UnsupportedApi,
+)
 from shareproxy.cluster.metadata import TopicMetadata
 from shareproxy.cluster.pool import CONTROL
 from shareproxy.cluster.retries import Backoff, Retry, classify
@@ -58,12 +65,27 @@ SHARE_VERSION: Final = 6
 STATE_TOPIC_SECONDS: Final = 60.0
 # where all brokers say "not me", one may just be taking over; beyond these rounds there is none
 PROBE_ROUNDS: Final = 3
+# so that an error that comes with the deadline is not cut off: it says more
+GRACE: Final = 0.01
+# keys of one FindCoordinator
+MOST_KEYS: Final = 1_000
 # remembered answers of FindCoordinator; at this many all are asked for again
 MOST_REMEMBERED: Final = 100_000
 
 _NOT_HERE: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 Found = dict[SharePartition, NodeId | CoordinatorFailure]
+
+
+class _Gathered:
+    """Groups whose coordinators are asked for in one request."""
+
+    __slots__ = ("deadline", "keys", "task")
+
+    def __init__(self) -> None:
+        self.keys: dict[GroupId, None] = {}
+        self.deadline = 0.0
+        self.task: asyncio.Task[dict[GroupId, FindCoordinatorResponseCoordinator] | ClusterError] | None = None
 
 
 class CoordinatorSearch:
@@ -79,12 +101,17 @@ class CoordinatorSearch:
         self._proven: set[str] = set()
         self._groups: dict[GroupId, NodeId] = {}
         self._group_calls: SharedCalls[GroupId, NodeId] = SharedCalls()
+        self._gathering: _Gathered | None = None
+        self._gathered: set[asyncio.Task[Any]] = set()
         self._share: dict[tuple[GroupId, SharePartition], NodeId] = {}
         self._state_topic_age = STATE_TOPIC_SECONDS
 
     async def stop(self) -> None:
         """End what is under way."""
         await self._group_calls.stop()
+        for task in self._gathered:
+            task.cancel()
+        await asyncio.gather(*self._gathered, return_exceptions=True)
 
     def forget_group(self, group: GroupId) -> None:
         """Find this coordinator anew next time."""
@@ -123,18 +150,56 @@ class CoordinatorSearch:
                 raise error
 
     async def _ask_group_coordinator(self, group: GroupId, deadline: float) -> FindCoordinatorResponseCoordinator:
+        """Ask together with all others that are asked for at the same time: one request for many groups."""
+        shared = self._gathering
+        if shared is None or len(shared.keys) >= MOST_KEYS:
+            shared = self._gathering = _Gathered()
+            shared.task = asyncio.ensure_future(self._ask_gathered(shared))
+            self._gathered.add(shared.task)
+            shared.task.add_done_callback(self._gathered.discard)
+        shared.keys.setdefault(group)
+        shared.deadline = max(shared.deadline, deadline)
+        assert shared.task is not None
+        try:
+            async with asyncio.timeout_at(deadline + GRACE):
+                found = await asyncio.shield(shared.task)
+        except TimeoutError:
+            raise DeadlinePassed(f"the coordinator of group {group} was not found in time") from None
+        if isinstance(found, ClusterError):
+            raise found
+        return found.get(group) or FindCoordinatorResponseCoordinator(
+            key=group, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, error_message="the broker said nothing about it"
+        )
+
+    async def _ask_gathered(
+        self, shared: _Gathered
+    ) -> dict[GroupId, FindCoordinatorResponseCoordinator] | ClusterError:
+        await asyncio.sleep(0)  # whoever else wants to know at this moment joins
+        if self._gathering is shared:
+            self._gathering = None
+        groups = list(shared.keys)
+        try:
+            return await self._ask_group_coordinators(groups, shared.deadline)
+        except ClusterError as error:
+            return error
+
+    async def _ask_group_coordinators(
+        self, groups: list[GroupId], deadline: float
+    ) -> dict[GroupId, FindCoordinatorResponseCoordinator]:
         # key and coordinator_keys exist in different versions, so one message cannot serve all
         def build(connection: Connection) -> FindCoordinatorRequest:
             if connection.version_of(FindCoordinatorRequest) >= BATCH_VERSION:
-                return FindCoordinatorRequest(key_type=GROUP_KEY, coordinator_keys=[group])
-            return FindCoordinatorRequest(key=group, key_type=GROUP_KEY)
+                return FindCoordinatorRequest(key_type=GROUP_KEY, coordinator_keys=list(groups))
+            return FindCoordinatorRequest(key=groups[0], key_type=GROUP_KEY)
 
         answer = await self._brokers.ask_any(build, deadline)
         if answer.coordinators:
-            return answer.coordinators[0]
-        return FindCoordinatorResponseCoordinator(
-            key=group, node_id=answer.node_id, error_code=answer.error_code, error_message=answer.error_message
+            return {GroupId(row.key): row for row in answer.coordinators}
+        first = FindCoordinatorResponseCoordinator(
+            key=groups[0], node_id=answer.node_id, error_code=answer.error_code, error_message=answer.error_message
         )
+        others = await self._ask_group_coordinators(groups[1:], deadline) if len(groups) > 1 else {}
+        return {groups[0]: first, **others}
 
     def _group_error(self, group: GroupId, code: int, message: str | None) -> ClusterError:
         if code == ErrorCode.GROUP_AUTHORIZATION_FAILED:

@@ -6,6 +6,7 @@ Must never: ask anyone.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import Final
@@ -68,6 +69,13 @@ def java_hash(text: str, begin: int = 0) -> int:
     return value - 0x1_0000_0000 if value >= 0x8000_0000 else value
 
 
+@functools.lru_cache(maxsize=65_536)
+def _index_hash(partition: int) -> tuple[int, int]:
+    """Return what a partition's number does to the hash of the text before it: a factor and a summand."""
+    text = str(partition)
+    return 31 ** len(text), java_hash(text)
+
+
 def coordinator_partition(key_hash: int, partition_count: int) -> int:
     """Return the partition of the internal topic whose leader coordinates a key.
 
@@ -93,14 +101,18 @@ def share_coordinators_by_hash(
     """
     group_hash = java_hash(f"{group}:")
     topic_hashes: dict[TopicId, int] = {}
+    rows, count = topic.partitions, len(topic.partitions)
     found: dict[SharePartition, NodeId | CoordinatorFailure] = {}
     for share_partition in partitions:
         topic_id, partition = share_partition
         topic_hash = topic_hashes.get(topic_id)
         if topic_hash is None:
             topic_hash = topic_hashes[topic_id] = java_hash(f"{topic_id_text(topic_id)}:", group_hash)
-        number = coordinator_partition(java_hash(str(partition), topic_hash), len(topic.partitions))
-        row = topic.partitions.get(number)
+        factor, summand = _index_hash(partition)
+        key_hash = (topic_hash * factor + summand) & 0xFFFFFFFF
+        # as a signed number of 32 bits; see `coordinator_partition`
+        number = coordinator_partition(key_hash - 0x1_0000_0000 if key_hash >= 0x8000_0000 else key_hash, count)
+        row = rows.get(number)
         if row is not None and row.leader is not None:
             found[share_partition] = row.leader
         else:

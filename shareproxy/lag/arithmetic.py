@@ -65,6 +65,7 @@ def judge(
     """Return the lag for people and the status beside it.
 
     A start offset beyond the end is lag 0 with its own status: there is nothing to deliver, whatever was completed.
+    More completed than there is between the two is a contradiction, and no number.
     """
     if start_offset is None:
         return None, Status.NO_START_OFFSET
@@ -75,7 +76,7 @@ def judge(
     if delivery_complete_count is None:
         return None, Status.LAG_UNSET
     lag = end_offset - start_offset - delivery_complete_count
-    return (lag, Status.OK) if lag >= 0 else (0, Status.START_BEYOND_END)
+    return (lag, Status.OK) if lag >= 0 else (None, Status.ERROR)
 
 
 def judge_wire(lag: int, start_offset: int | None, end_offset: int | None = None) -> tuple[int | None, Status]:
@@ -84,15 +85,15 @@ def judge_wire(lag: int, start_offset: int | None, end_offset: int | None = None
     Args:
         lag: number from the wire. −1 is unknown, or a start offset one beyond the end: only `end_offset` can tell.
         start_offset: from the same row.
-        end_offset: high watermark if it was asked for.
+        end_offset: high watermark, read just now; nothing is called beyond the end without it.
     """
     if start_offset is None:
         return None, Status.NO_START_OFFSET
     if lag >= 0:
         return lag, Status.OK
-    if lag < UNKNOWN or (end_offset is not None and start_offset > end_offset):
+    if end_offset is not None and start_offset > end_offset:
         return 0, Status.START_BEYOND_END
-    return None, Status.LAG_UNSET
+    return None, Status.LAG_UNSET if lag == UNKNOWN else Status.ERROR
 
 
 def known(number: int) -> int | None:

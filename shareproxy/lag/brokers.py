@@ -14,6 +14,7 @@ import msgspec
 from shareproxy.cluster.coordinators import CoordinatorFailure
 from shareproxy.cluster.errors import AuthenticationFailed, ClusterError, NotAuthorized, UnsupportedApi
 from shareproxy.cluster.metadata import ClusterMetadata
+from shareproxy.cluster.pool import DATA
 from shareproxy.cluster.retries import Retry, classify
 from shareproxy.lag.model import Status
 from shareproxy.protocol.errors import ErrorCode, error_name
@@ -46,9 +47,15 @@ class Brokers(Protocol):
         ...
 
     async def request(
-        self, node_id: NodeId | None, message: Request[Q], *, deadline: float, max_version: int | None = None
+        self,
+        node_id: NodeId | None,
+        message: Request[Q],
+        *,
+        deadline: float,
+        max_version: int | None = None,
+        purpose: str = DATA,
     ) -> Q:
-        """Ask one broker once (`None`: any broker)."""
+        """Ask one broker once (`None`: any broker); requests of different purposes never wait for each other."""
         ...
 
     async def versions(self, node_id: NodeId | None, *, deadline: float) -> Offered:

@@ -17,6 +17,7 @@ from shareproxy.lag.arithmetic import UNKNOWN
 from shareproxy.lag.brokers import Brokers
 from shareproxy.lag.groups import FoundGroup, find_share_groups
 from shareproxy.lag.leaders import METADATA_MAX_AGE, Wanted
+from shareproxy.lag.memory import Memory
 from shareproxy.lag.model import AskedRow, LagReport, SourceChoice
 from shareproxy.lag.partition_counts import out_of_range
 from shareproxy.lag.report import Reporter
@@ -43,7 +44,8 @@ class LagEngine:
 
     def __init__(self, cluster: Brokers, *, source: SourceChoice = SourceChoice.AUTO, timeout: float = 3.0) -> None:
         self._cluster, self._source, self._timeout = cluster, source, timeout
-        self._reporter = Reporter(cluster, source)
+        self._memory = Memory()
+        self._reporter = Reporter(cluster, source, self._memory)
         self._fills: SharedCalls[object, Mapping[Wanted, Reading]] = SharedCalls()
         self._reports: SharedCalls[object, LagReport] = SharedCalls()
 
@@ -150,7 +152,7 @@ class LagEngine:
         if names is None:
             # a broker that hangs here must leave time for the groups of the others
             until = share_of_time(deadline, FINDING_SHARE)
-            found, problems = await find_share_groups(self._cluster, deadline=until)
+            found, problems = await find_share_groups(self._cluster, deadline=until, memory=self._memory)
             groups = await self._reporter.found(found, topics, deadline)
         else:
             groups = await self._reporter.named(names, topics, deadline)

@@ -56,6 +56,16 @@ def nothing_initialized(group: GroupId, state: str | None) -> GroupError:
     return GroupError(0, "NOTHING_INITIALIZED", text)
 
 
+def held_back(group: GroupId, trouble: Trouble) -> GroupError:
+    """Say that the rows shown are those that could be found without the group's coordinator."""
+    text = (
+        f"the coordinator of group {group!r} does not answer ({trouble.message}); the partitions shown were found in "
+        "the stored state, and some may be missing; look again when all brokers are back"
+    )
+    code = ErrorCode.REQUEST_TIMED_OUT
+    return GroupError(int(code), error_name(code), text)
+
+
 def group_error(group: GroupId, trouble: Trouble) -> GroupError:
     """Say why a group has no answer."""
     code = trouble.error_code

@@ -7,15 +7,17 @@ Must never: show a group of another type as a share group, or let one bad group 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from shareproxy.cluster.errors import ClusterError, InternalTopicMissing, Unreachable
-from shareproxy.lag.brokers import Brokers, Trouble, trouble_from_code, trouble_from_error
+from shareproxy.cluster.pool import DATA
+from shareproxy.lag.brokers import TIMED_OUT, Brokers, Trouble, trouble_from_code, trouble_from_error
+from shareproxy.lag.memory import Memory
 from shareproxy.lag.model import Status
-from shareproxy.lag.rounds import ask_all
+from shareproxy.lag.rounds import QUIET_SECONDS, ask_all, until_quiet
 from shareproxy.protocol.errors import ErrorCode
 from shareproxy.protocol.ids import GroupId, NodeId
 from shareproxy.protocol.messages import (
@@ -81,38 +83,41 @@ class Listing(msgspec.Struct, gc=False):
 
 
 class Listings(_GroupQuestion):
-    """The `Question` that API 90 answers without topics: all initialized partitions of a group."""
+    """The `Question` that API 90 answers without topics: all initialized partitions of groups, one request.
+
+    Args:
+        brokers: where to ask.
+        purpose: of the connection; see `Brokers.request`.
+    """
+
+    def __init__(self, brokers: Brokers, purpose: str = DATA) -> None:
+        super().__init__(brokers)
+        self._purpose = purpose
 
     async def ask(
         self, node_id: NodeId, items: Sequence[GroupId], *, deadline: float
     ) -> Mapping[GroupId, Listing | Trouble]:
-        """Ask one coordinator about its groups, side by side."""
+        """Ask one coordinator about its groups."""
         offered = await self._brokers.versions(node_id, deadline=deadline)
         version = offered.highest(DescribeShareGroupOffsetsRequest)
         if version is None:
             return dict.fromkeys(items, NO_SHARE_LAG)
-        async with asyncio.TaskGroup() as tasks:
-            running = {
-                group: tasks.create_task(self._list(node_id, group, deadline, has_lag=version > 0)) for group in items
-            }
-        return {group: task.result() for group, task in running.items()}
-
-    async def _list(self, node_id: NodeId, group: GroupId, deadline: float, *, has_lag: bool) -> Listing | Trouble:
-        # One group per request, although the API takes many: a broker that reads the state of two groups at a time
-        # is often told to try again by the share coordinator, and then waits for two seconds (seen on 4.2 and 4.4).
-        request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group, None)])
-        try:
-            response = await self._brokers.request(node_id, request, deadline=deadline)
-        except ClusterError as error:
-            return trouble_from_error(error)
+        request = DescribeShareGroupOffsetsRequest(
+            [DescribeShareGroupOffsetsRequestGroup(group, None) for group in items]
+        )
+        response = await self._brokers.request(
+            node_id, request, deadline=deadline, max_version=version, purpose=self._purpose
+        )
+        found: dict[GroupId, Listing | Trouble] = dict.fromkeys(items, LEFT_OUT)
         for row in response.groups:
-            if row.group_id == group:
-                return (
+            group = GroupId(row.group_id)
+            if group in found:
+                found[group] = (
                     trouble_from_code(row.error_code, row.error_message)
                     if row.error_code
-                    else Listing(row.topics, has_lag)
+                    else Listing(row.topics, version > 0)
                 )
-        return LEFT_OUT
+        return found
 
 
 class Descriptions(_GroupQuestion):
@@ -161,8 +166,15 @@ class _GroupLists:
         }
 
 
-async def find_share_groups(brokers: Brokers, *, deadline: float) -> tuple[list[FoundGroup], list[str]]:
-    """Ask every broker for its share groups.
+async def find_share_groups(
+    brokers: Brokers, *, deadline: float, memory: Memory | None = None
+) -> tuple[list[FoundGroup], list[str]]:
+    """Ask every broker for its share groups; one that is silent while the others have answered is not waited for.
+
+    Args:
+        brokers: where to ask.
+        deadline: `loop.time()` seconds.
+        memory: stands in for a broker that does not tell now.
 
     Returns:
         The groups by name, and a sentence for each broker that did not tell.
@@ -172,18 +184,42 @@ async def find_share_groups(brokers: Brokers, *, deadline: float) -> tuple[list[
     """
     metadata = await brokers.metadata((), deadline=deadline)
     nodes = list(metadata.nodes)
+    answers: dict[NodeId, list[tuple[GroupId, str, str | None]] | Trouble] = {}
+    question = _GroupLists(brokers, only_share=True)
+    asking = asyncio.ensure_future(ask_all(question, nodes, deadline=deadline, into=answers))
+
+    def silent() -> int:
+        return sum(isinstance(answers.get(node_id), Trouble | None) for node_id in nodes)
+
+    try:
+        # how far away the brokers are is known from the first of them
+        while silent() == len(nodes) and not asking.done():
+            await until_quiet([asking], silent, QUIET_SECONDS)
+        await until_quiet([asking], silent, QUIET_SECONDS)
+    finally:
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
     groups: dict[GroupId, FoundGroup] = {}
+    remembered: list[FoundGroup] = []
     problems: list[str] = []
-    answers = await ask_all(_GroupLists(brokers, only_share=True), nodes, deadline=deadline)
-    for node_id, answer in answers.items():
+    listed: dict[NodeId, list[FoundGroup]] = {}
+    for node_id in nodes:
+        answer = answers.get(node_id, TIMED_OUT)
         if isinstance(answer, Trouble):
-            problems.append(f"the groups of broker {node_id} are missing: {answer.message}")
+            before = memory.groups(node_id) if memory is not None else ()
+            what = "are those of its last list" if before else "are missing"
+            problems.append(f"the groups of broker {node_id} {what}: {answer.message}")
+            remembered.extend(before)
             continue
-        for group, kind, state in answer:
-            if kind.lower() == SHARE:
-                groups[group] = FoundGroup(group, state, node_id)
+        found = [FoundGroup(group, state, node_id) for group, kind, state in answer if kind.lower() == SHARE]
+        listed[node_id] = found
+        groups.update((row.group, row) for row in found)
     if problems and len(problems) == len(nodes):
         raise Unreachable(problems[0])
+    if memory is not None:
+        memory.keep_groups(listed)
+    for row in remembered:
+        groups.setdefault(row.group, row)
     return [groups[name] for name in sorted(groups)], problems
 
 
@@ -200,19 +236,20 @@ async def group_type(brokers: Brokers, group: GroupId, *, deadline: float) -> st
     return next((kind.lower() for name, kind, _ in listed if name == group), None)
 
 
-async def reads_uncommitted(brokers: Brokers, group: GroupId, *, deadline: float) -> bool:
-    """Return whether a group certainly reads uncommitted records; `False` if its configuration cannot be seen."""
-    resource = DescribeConfigsResource(GROUP_RESOURCE, group, [ISOLATION_LEVEL])
+async def reads_uncommitted(brokers: Brokers, groups: Collection[GroupId], *, deadline: float) -> set[GroupId]:
+    """Return the groups that certainly read uncommitted records: their configuration can be seen and says so."""
+    resources = [DescribeConfigsResource(GROUP_RESOURCE, group, [ISOLATION_LEVEL]) for group in groups]
     try:
-        response = await brokers.request(None, DescribeConfigsRequest([resource]), deadline=deadline)
+        response = await brokers.request(None, DescribeConfigsRequest(resources), deadline=deadline)
     except ClusterError:
-        return False
-    return any(
-        config.name == ISOLATION_LEVEL and config.value == "read_uncommitted"
+        return set()
+    return {
+        GroupId(result.resource_name)
         for result in response.results
         if not result.error_code
         for config in result.configs
-    )
+        if config.name == ISOLATION_LEVEL and config.value == "read_uncommitted"
+    }
 
 
 def _described_trouble(code: int, text: str | None) -> Trouble:

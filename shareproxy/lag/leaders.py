@@ -7,6 +7,7 @@ Must never: send a partition to a broker when Metadata already says that it cann
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
@@ -17,7 +18,7 @@ from shareproxy.protocol.errors import ErrorCode
 from shareproxy.protocol.ids import NO_TOPIC_ID, NodeId, TopicId
 from shareproxy.protocol.messages import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
-# leaders seldom move, and a moved one says so (6, 74, 76): this age only saves the Metadata round
+# leaders seldom move, and a moved one says so (6, 74, 75): this age only saves the Metadata round
 METADATA_MAX_AGE: Final = 30.0
 LATEST: Final = -1
 CONSUMER: Final = -1
@@ -37,12 +38,14 @@ class Wanted(NamedTuple):
 class EndOffsets:
     """The `Question` that ListOffsets answers: the high watermark of each partition, from its leader.
 
-    One object per piece of work: it remembers the leader epochs that its routes came with.
+    One object per piece of work: it remembers the leaders it found, and the epochs that came with them.
     """
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
         self._epochs: dict[tuple[str, int], int] = {}
+        self._leaders: dict[Wanted, NodeId] = {}
+        self._made = asyncio.get_running_loop().time()
 
     async def route(
         self, items: Sequence[Wanted], *, fresh: bool, deadline: float
@@ -50,10 +53,16 @@ class EndOffsets:
         """Return each partition's leader; a bad word from an aged Metadata answer is checked once."""
         if fresh:
             return await self._look_up(items, deadline, 0.0)
-        routes = await self._look_up(items, deadline, METADATA_MAX_AGE)
-        doubtful = [item for item, node_id in routes.items() if isinstance(node_id, Trouble)]
-        if doubtful:
-            routes.update(await self._look_up(doubtful, deadline, 0.0))
+        known = self._leaders
+        routes: dict[Wanted, NodeId | Trouble] = {item: known[item] for item in items if item in known}
+        left = items if not routes else [item for item in items if item not in routes]
+        if left:
+            # what was young enough when this work began serves until its end, however long that takes
+            age = METADATA_MAX_AGE + asyncio.get_running_loop().time() - self._made
+            routes.update(await self._look_up(left, deadline, age))
+            doubtful = [item for item in left if isinstance(routes[item], Trouble)]
+            if doubtful:
+                routes.update(await self._look_up(doubtful, deadline, 0.0))
         return routes
 
     async def _look_up(
@@ -81,7 +90,7 @@ class EndOffsets:
                 elif partition.leader is None or partition.leader not in nodes:
                     routes[item] = _no_leader(name, item.partition)
                 else:
-                    routes[item] = partition.leader
+                    routes[item] = self._leaders[item] = partition.leader
                     if partition.leader_epoch is not None:
                         self._epochs[name, item.partition] = partition.leader_epoch
         return routes
@@ -105,7 +114,7 @@ class EndOffsets:
                 )
                 for name, partitions in by_topic.items()
             ],
-            _milliseconds_left(deadline),
+            milliseconds_left(deadline),
         )
         response = await self._brokers.request(node_id, request, deadline=deadline)
         ends: dict[Wanted, int | Trouble] = {}
@@ -122,6 +131,13 @@ class EndOffsets:
                 else:
                     ends[found] = row.offset
         return fill_in(ends, items, "ListOffsets")
+
+
+async def prefetch(brokers: Brokers, topics: Collection[str], *, deadline: float) -> None:
+    """Look up the leaders of many topics in one request, for all who ask for some of them afterwards."""
+    if topics:
+        with contextlib.suppress(ClusterError):
+            await brokers.metadata(topics, deadline=deadline, max_age=METADATA_MAX_AGE)
 
 
 async def partitions_of(brokers: Brokers, topics: Collection[str], *, deadline: float) -> list[Wanted]:
@@ -147,7 +163,8 @@ def fill_in(answers: dict[Wanted, A | Trouble], items: Sequence[Wanted], api: st
     return answers
 
 
-def _milliseconds_left(deadline: float) -> int:
+def milliseconds_left(deadline: float) -> int:
+    """Return how long a broker may take."""
     return max(1, int((deadline - asyncio.get_running_loop().time()) * 1000))
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from shareproxy.lag.visible_model import GroupVisible, PartitionVisible
 from shareproxy.protocol.ids import GroupId, TopicId, topic_id_text
 
 
@@ -71,6 +72,7 @@ class PartitionLag(msgspec.Struct, frozen=True, gc=False):
         exact: `False` where `lag` is an upper bound.
         error_code: Kafka's code if one is behind the status.
         message: one sentence for a person, saying what to try.
+        visible: what a closer look found, where one was asked for.
     """
 
     topic: str
@@ -86,9 +88,10 @@ class PartitionLag(msgspec.Struct, frozen=True, gc=False):
     status: Status = Status.OK
     error_code: int | None = None
     message: str | None = None
+    visible: PartitionVisible | None = None
 
     def to_dict(self) -> dict[str, object]:
-        """Return the documented JSON object; every key is always there."""
+        """Return the documented JSON object; every key is always there, those of a closer look if there was one."""
         return {
             "topic": self.topic,
             "topic_id": topic_id_text(self.topic_id),
@@ -101,6 +104,7 @@ class PartitionLag(msgspec.Struct, frozen=True, gc=False):
             "source": None if self.source is None else self.source.value,
             "exact": self.exact,
             "status": self.status.value,
+            **({} if self.visible is None else self.visible.to_dict()),
         }
 
 
@@ -128,12 +132,14 @@ class GroupLag(msgspec.Struct, frozen=True):
     Attributes:
         state: Kafka's word for it (Empty, Stable, Dead), `None` if nobody told.
         partitions: sorted by topic and partition.
+        visible: what a closer look found about the group itself, where one was asked for.
     """
 
     group: GroupId
     state: str | None = None
     error: GroupError | None = None
     partitions: tuple[PartitionLag, ...] = ()
+    visible: GroupVisible | None = None
 
     @property
     def lag(self) -> int:
@@ -156,7 +162,7 @@ class GroupLag(msgspec.Struct, frozen=True):
         return self.error is None and self.partitions_known == self.partitions_total
 
     def to_dict(self) -> dict[str, object]:
-        """Return the documented JSON object; every key is always there."""
+        """Return the documented JSON object; every key is always there, `visible` if there was a closer look."""
         return {
             "group": self.group,
             "state": self.state,
@@ -166,6 +172,7 @@ class GroupLag(msgspec.Struct, frozen=True):
             "partitions_known": self.partitions_known,
             "partitions_total": self.partitions_total,
             "partitions": [row.to_dict() for row in self.partitions],
+            **({} if self.visible is None else {"visible": self.visible.to_dict()}),
         }
 
 

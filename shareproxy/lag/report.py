@@ -8,29 +8,50 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Final
 
 from shareproxy.lag.arithmetic import UNKNOWN
-from shareproxy.lag.brokers import Brokers, Trouble
-from shareproxy.lag.group_errors import explain_missing, group_error, missing_topics, nothing_initialized
+from shareproxy.lag.broker_rows import NO_ENDS, Ends, TopicKey, TopicRows, has_lag, read_ends, report_rows
+from shareproxy.lag.brokers import TIMED_OUT, Brokers, Trouble
+from shareproxy.lag.group_errors import (
+    explain_missing,
+    group_error,
+    held_back,
+    missing_topics,
+    nothing_initialized,
+)
+from shareproxy.lag.group_rows import GroupRows
 from shareproxy.lag.groups import Descriptions, FoundGroup, Listing, Listings, reads_uncommitted
-from shareproxy.lag.leaders import EndOffsets, Wanted, partitions_of
+from shareproxy.lag.leaders import EndOffsets, Wanted, partitions_of, prefetch
+from shareproxy.lag.memory import Memory
 from shareproxy.lag.model import GroupError, GroupLag, Source, SourceChoice, Status
 from shareproxy.lag.rounds import ask_all, route_all, share_of_time
 from shareproxy.lag.rows import partition_lag
-from shareproxy.lag.sources import BrokerAnswer, FirstThatCan, Reading, StateBatches, StateSummary, broker_reading
+from shareproxy.lag.sources import (
+    BrokerAnswer,
+    FirstThatCan,
+    Reading,
+    StateBatches,
+    StateSummary,
+    add_ends,
+    broker_reading,
+)
+from shareproxy.lag.unlisted import StateProbe
 from shareproxy.protocol.errors import ErrorCode
 from shareproxy.protocol.ids import GroupId, NodeId, TopicId
 from shareproxy.protocol.messages import ShareGroupDescribeResponseDescribedGroup
 
-# How the time is shared out: whoever hangs in one step leaves some for the next. A coordinator that has to try
-# again inside needs up to 2.4 s of the usual 3 s, and is worth waiting for unless there is another way to go on.
-ROUTING_SHARE: Final = 0.5
-LISTING_SHARE: Final = 0.85
-LISTING_SHARE_IF_KNOWN: Final = 0.6
-READING_SHARE: Final = 0.8
-# remembered from one report to the next, some hundred bytes each
-MOST_REMEMBERED: Final = 100_000
+# Parts of the time that is left at each step: whoever hangs in one leaves some for the next. See `group_rows` for how
+# early a coordinator that holds its answer back is worked around.
+ROUTING_SHARE: Final = 0.4
+LISTING_SHARE: Final = 0.9
+DESCRIBING_SHARE: Final = 0.6
+STATE_SHARE: Final = 0.7
+READING_SHARE: Final = 0.85
+# Reading state costs this process 70 µs per partition, its request included, and that is not all of its work. Where a
+# broker hangs, so many groups may have to be read that the deadline would pass over it: what does not fit is unknown.
+ROWS_PER_SECOND: Final = 5_000
 
 Described = ShareGroupDescribeResponseDescribedGroup
 TopicFilter = frozenset[str] | None
@@ -45,17 +66,40 @@ NO_LAG_IN_ANSWER: Final = Trouble(
 class _Work:
     """One group on its way through a report."""
 
-    __slots__ = ("before", "described", "ends", "error", "group", "has_lag", "read_uncommitted", "readings", "state")
+    __slots__ = (
+        "described",
+        "ends",
+        "error",
+        "given_up",
+        "group",
+        "has_lag",
+        "read_uncommitted",
+        "readings",
+        "rows",
+        "state",
+    )
 
     def __init__(self, group: GroupId, state: str | None) -> None:
         self.group, self.state = group, state
         self.described: Described | Trouble | None = None
         self.error: GroupError | None = None
         self.has_lag = False
+        # whether its state is not read, because there is no time for all groups
+        self.given_up = False
+        # what the broker knows all about, and what is left to be found out
+        self.rows: list[TopicRows] = []
         self.readings: dict[Wanted, Reading] = {}
-        self.before: dict[Wanted, int] = {}
-        self.ends: dict[Wanted, int] = {}
+        self.ends: Mapping[Wanted, int] = {}
         self.read_uncommitted = True
+
+    @property
+    def empty(self) -> bool:
+        """Whether no partition was found."""
+        return not self.readings and not self.rows
+
+    def topics(self) -> set[str]:
+        """Return the topics of the partitions found."""
+        return {item.topic for item in self.readings} | {topic.key[0] for topic in self.rows}
 
 
 class Reporter:
@@ -64,230 +108,353 @@ class Reporter:
     Args:
         brokers: where to ask.
         choice: where lag may be taken from.
+        memory: of this cluster.
     """
 
-    def __init__(self, brokers: Brokers, choice: SourceChoice) -> None:
+    def __init__(self, brokers: Brokers, choice: SourceChoice, memory: Memory | None = None) -> None:
         self._brokers, self._choice = brokers, choice
-        self._ends: dict[Wanted, tuple[float, int]] = {}
-        self._partitions: dict[GroupId, tuple[Wanted, ...]] = {}
+        self._memory = Memory() if memory is None else memory
 
     async def named(self, names: Sequence[GroupId], topics: TopicFilter, deadline: float) -> list[GroupLag]:
         """Report on groups that somebody named, in that order; each is there, at least with an error."""
         routes = await route_all(Listings(self._brokers), names, deadline=share_of_time(deadline, ROUTING_SHARE))
-        return await self._all([_Work(name, None) for name in names], routes, topics, deadline, named=True)
+        works = [_Work(name, None) for name in names]
+        return await _Look(self._brokers, self._choice, self._memory, topics, deadline, named=True).run(works, routes)
 
     async def found(self, groups: Sequence[FoundGroup], topics: TopicFilter, deadline: float) -> list[GroupLag]:
         """Report on groups that the brokers listed; with a filter only on those that have one of the topics."""
         routes: dict[GroupId, NodeId | Trouble] = {found.group: found.coordinator for found in groups}
         works = [_Work(found.group, found.state) for found in groups]
-        rows = await self._all(works, routes, topics, deadline, named=False)
+        look = _Look(self._brokers, self._choice, self._memory, topics, deadline, named=False)
+        rows = await look.run(works, routes)
         return rows if topics is None else [row for row in rows if row.partitions or row.error]
 
-    async def _all(
-        self,
-        works: Sequence[_Work],
-        routes: Mapping[GroupId, NodeId | Trouble],
-        topics: TopicFilter,
-        deadline: float,
-        *,
-        named: bool,
-    ) -> list[GroupLag]:
-        # groups of different coordinators share nothing, so that one of these may be as slow as it likes
-        batches: dict[NodeId | None, list[_Work]] = {}
-        for work in works:
-            node_id = routes[work.group]
-            batches.setdefault(None if isinstance(node_id, Trouble) else node_id, []).append(work)
-        async with asyncio.TaskGroup() as tasks:
-            for batch in batches.values():
-                tasks.create_task(self._batch(batch, routes, topics, deadline, named=named))
-        return [_finished(work) for work in works]
 
-    async def _batch(
+class _Look:
+    """One look at some groups."""
+
+    def __init__(
         self,
-        works: Sequence[_Work],
-        routes: Mapping[GroupId, NodeId | Trouble],
+        brokers: Brokers,
+        choice: SourceChoice,
+        memory: Memory,
         topics: TopicFilter,
         deadline: float,
         *,
         named: bool,
     ) -> None:
-        """Take the groups of one coordinator from nothing to readings and errors."""
-        started = asyncio.get_running_loop().time()
-        await self._list(works, routes, topics, deadline)
-        for work in works:
-            for item in work.readings:
-                seen = self._ends.get(item)
-                if seen is not None and seen[0] <= started:
-                    work.before[item] = seen[1]
-        reading_deadline = share_of_time(deadline, READING_SHARE)
-        async with asyncio.TaskGroup() as tasks:
-            for work in works:
-                tasks.create_task(self._complete(work, topics, reading_deadline))
-            tasks.create_task(self._read_ends(works, reading_deadline))
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._read_late_ends(works, deadline))
-            for work in works:
-                if named and topics is not None and work.error is None:
-                    tasks.create_task(self._look_for_topics(work, topics, deadline))
-                elif work.error is None and not work.readings and (named or topics is None):
-                    tasks.create_task(self._say_why_empty(work, deadline))
+        self._brokers, self._choice, self._memory = brokers, choice, memory
+        self._topics, self._deadline, self._named = topics, deadline, named
+        self._ends = EndOffsets(brokers)
+        self._row_ends: Ends = {}
+        self._affordable: int | None = None
+        self._probe = StateProbe(brokers, self._ends, self._affords)
+        self._started = asyncio.get_running_loop().time()
 
-    async def _list(
-        self,
-        works: Sequence[_Work],
-        routes: Mapping[GroupId, NodeId | Trouble],
-        topics: TopicFilter,
-        deadline: float,
-    ) -> None:
-        """Ask the coordinator for rows, and for the state of the groups where it is not known yet."""
+    async def run(self, works: Sequence[_Work], routes: Mapping[GroupId, NodeId | Trouble]) -> list[GroupLag]:
+        """Take all groups from nothing to rows."""
         names = [work.group for work in works]
-        unknown = [work.group for work in works if work.state is None]
-        known = all(work.group in self._partitions for work in works)
-        until = share_of_time(deadline, LISTING_SHARE_IF_KNOWN if known else LISTING_SHARE)
-        listings, descriptions = await asyncio.gather(
-            ask_all(Listings(self._brokers), names, deadline=until, routes=routes),
-            ask_all(Descriptions(self._brokers), unknown, deadline=until, routes=routes),
-        )
-        for work in works:
-            work.described = descriptions.get(work.group)
-            if isinstance(work.described, Described):
-                work.state = work.described.group_state or None
-            listing = listings[work.group]
-            if isinstance(listing, Listing):
-                work.has_lag = listing.has_lag
-                for topic in listing.topics:
-                    if topics is None or topic.topic_name in topics:
-                        topic_id = TopicId(topic.topic_id)
-                        for row in topic.partitions:
-                            item = Wanted(topic.topic_name, topic_id, row.partition_index)
-                            work.readings[item] = broker_reading(row)
-                if topics is None:
-                    self._remember_partitions(work)
-            elif listing.status is Status.TIMEOUT:
-                await self._list_without_coordinator(work, listing, topics, deadline)
-            else:
-                work.error = group_error(work.group, listing)
+        by_name = {work.group: work for work in works}
+        # asked first, so that a listing that is held back does not hold it back too
+        describing = asyncio.ensure_future(self._describe(works, routes))
+        listing_deadline = share_of_time(self._deadline, LISTING_SHARE)
+        try:
+            async with GroupRows(self._brokers, self._memory, names, routes, listing_deadline) as rows:
+                late = {name: by_name[name] for name in await rows.settle()}
+                ready = [work for work in works if work.group not in late]
+                for work in ready:
+                    self._take(work, rows)
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self._finish(ready, describing))
+                    if late:
+                        tasks.create_task(self._finish_late(late, rows, describing))
+        finally:
+            describing.cancel()
+            await asyncio.gather(describing, return_exceptions=True)
+        return [_finished(work, self._row_ends) for work in works]
 
-    async def _list_without_coordinator(
-        self, work: _Work, listing: Trouble, topics: TopicFilter, deadline: float
-    ) -> None:
-        """Find partitions although the coordinator hangs, as it does while it waits for a broker that hangs.
+    async def _describe(self, works: Sequence[_Work], routes: Mapping[GroupId, NodeId | Trouble]) -> None:
+        """Ask for the state of the groups where it is not known yet; members come along."""
+        unknown = [work for work in works if work.state is None]
+        until = share_of_time(self._deadline, DESCRIBING_SHARE)
+        question = Descriptions(self._brokers)
+        found = await ask_all(question, [work.group for work in unknown], deadline=until, routes=routes)
+        for work in unknown:
+            work.described = described = found[work.group]
+            if isinstance(described, Described):
+                work.state = described.group_state or None
 
-        They are those of the last report, or those of the topics that members subscribe to.
-        """
-        items: Sequence[Wanted] = self._partitions.get(work.group, ())
-        if not items and isinstance(work.described, Described):
-            subscribed = {name for member in work.described.members for name in member.subscribed_topic_names}
-            items = await partitions_of(self._brokers, subscribed, deadline=deadline)
-        work.readings = {
-            item: Reading(Source.BROKER, trouble=listing) for item in items if topics is None or item.topic in topics
-        }
-        if not work.readings:
-            work.error = group_error(work.group, listing)
-
-    def _remember_partitions(self, work: _Work) -> None:
-        if len(self._partitions) >= MOST_REMEMBERED:
-            self._partitions.clear()
-        self._partitions[work.group] = tuple(work.readings)
-
-    async def _complete(self, work: _Work, topics: TopicFilter, deadline: float) -> None:
-        """Read from other sources what the coordinator's rows leave open, or all of it from a pinned source."""
-        readings, group = work.readings, work.group
-        if not readings:
+    def _take(self, work: _Work, rows: GroupRows) -> None:
+        """Take the coordinator's answer: rows, or what is wrong with the group."""
+        listing = rows.answer(work.group)
+        if not isinstance(listing, Listing):
+            work.error = group_error(work.group, TIMED_OUT if listing is None else listing)
             return
+        work.has_lag, work.error, work.given_up = listing.has_lag, None, False
+        wanted = self._topics
+        readings, rows_with_lag = dict[Wanted, Reading](), list[TopicRows]()
+        pinned = not work.has_lag or self._choice in _FROM_STATE
+        everything: dict[TopicKey, list[int]] = {}
+        for topic in listing.topics:
+            name, topic_id = topic.topic_name, TopicId(topic.topic_id)
+            everything[name, topic_id] = [row.partition_index for row in topic.partitions]
+            if wanted is not None and name not in wanted:
+                continue
+            whole = [] if pinned else [row for row in topic.partitions if has_lag(row)]
+            if whole:
+                before = self._memory.ends_before(topic_id, self._started)
+                rows_with_lag.append(TopicRows((name, topic_id), whole, before))
+            if len(whole) < len(topic.partitions):
+                for row in topic.partitions:
+                    if pinned or not has_lag(row):
+                        readings[Wanted(name, topic_id, row.partition_index)] = broker_reading(row)
+        work.readings, work.rows = readings, rows_with_lag
+        self._memory.keep_partitions(work.group, everything)
+
+    async def _finish_late(
+        self, late: Mapping[GroupId, _Work], rows: GroupRows, describing: asyncio.Future[None]
+    ) -> None:
+        """Go on with groups whose answer is held back: asked for alone, or without their coordinator."""
+        hanging = frozenset(await rows.settle_alone(list(late)))
+        answered = [work for name, work in late.items() if name not in hanging]
+        for work in answered:
+            self._take(work, rows)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._finish(answered, describing))
+            if hanging:
+                works = [late[name] for name in hanging]
+                tasks.create_task(self._finish_without_coordinator(works, rows, describing))
+
+    async def _finish_without_coordinator(
+        self, works: Sequence[_Work], rows: GroupRows, describing: asyncio.Future[None]
+    ) -> None:
+        patience = share_of_time(self._deadline, LISTING_SHARE)
+        if self._choice is not SourceChoice.BROKER:
+            async with asyncio.TaskGroup() as tasks:
+                for work in works:
+                    tasks.create_task(self._find_partitions(work, rows, describing))
+            await self._finish([work for work in works if work.readings], describing)
+        blind = [work for work in works if not work.readings or _refused(work)]
+        if blind:
+            # nothing to go by, or no right to read the state: only the coordinator can tell
+            await rows.all_answered(patience)
+        again = [work for work in works if work in blind or (_holed(work) and _has_rows(rows, work.group))]
+        for work in again:
+            if not work.readings or _has_rows(rows, work.group):
+                self._take(work, rows)
+        if again:
+            await self._finish(again, describing)
+
+    async def _find_partitions(self, work: _Work, rows: GroupRows, describing: asyncio.Future[None]) -> None:
+        """Find partitions although the coordinator hangs; see `unlisted`."""
+        listing = rows.answer(work.group)
+        trouble = listing if isinstance(listing, Trouble) else TIMED_OUT
+        items: Sequence[Wanted] = self._memory.partitions(work.group)
+        if not items:
+            # whoever can tell of members does so at once
+            await asyncio.wait([describing], timeout=max(self._left() * 0.1, 0))
+            if isinstance(work.described, Described):
+                subscribed = {name for member in work.described.members for name in member.subscribed_topic_names}
+                items = await partitions_of(self._brokers, subscribed, deadline=self._deadline) if subscribed else ()
+        if items:
+            work.readings = {item: Reading(Source.BROKER, trouble=trouble) for item in items if self._wants(item)}
+            work.given_up = not self._affords(len(work.readings))
+            return
+        until = share_of_time(self._deadline, STATE_SHARE)
+        probed = await self._probe.find(work.group, deadline=until)
+        work.readings = {item: reading for item, reading in probed.items() if self._wants(item)}
+        if work.readings:
+            work.error = held_back(work.group, trouble)
+
+    def _affords(self, rows: int) -> bool:
+        """Tell whether so many partitions more can be read in time, and if so, count them."""
+        if self._affordable is None:
+            self._affordable = int(self._left() * ROWS_PER_SECOND)
+        if rows > self._affordable:
+            return False
+        self._affordable -= rows
+        return True
+
+    def _wants(self, item: Wanted) -> bool:
+        return self._topics is None or item.topic in self._topics
+
+    def _left(self) -> float:
+        return self._deadline - asyncio.get_running_loop().time()
+
+    async def _finish(self, works: Sequence[_Work], describing: asyncio.Future[None]) -> None:
+        """Take groups from their first rows to the last: other sources, end offsets, reasons."""
+        until = share_of_time(self._deadline, READING_SHARE)
+        topics = {topic for work in works for topic in work.topics()}
+        await prefetch(self._brokers, topics, deadline=share_of_time(self._deadline, ROUTING_SHARE))
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._complete(works, until))
+            tasks.create_task(self._read_ends(works, until))
+        await self._read_contradictions_again(works)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._read_late_ends(works))
+            for work in works:
+                if self._named and self._topics is not None and (work.error is None or not work.empty):
+                    tasks.create_task(self._look_for_topics(work, self._topics, describing))
+                elif work.error is None and work.empty and (self._named or self._topics is None):
+                    tasks.create_task(self._say_why_empty(work, describing))
+            if any(work.state is None and work.described is None for work in works):
+                await asyncio.wait([describing])
+
+    async def _complete(self, works: Sequence[_Work], deadline: float) -> None:
+        """Read from other sources what the coordinators' rows leave open, or all of it from a pinned source."""
+        until = share_of_time(deadline, STATE_SHARE)
+        asked = [work for work in works if work.readings and not work.given_up]
+        running = [asyncio.ensure_future(self._states(work, until)) for work in asked]
+        try:
+            states = await asyncio.gather(*running)
+        finally:
+            for task in running:
+                task.cancel()
+        # the broker's own answers have their lag already
+        await add_ends(self._ends, [_without_lag(found) for found in states], deadline=deadline)
+        for work, found in zip(asked, states, strict=True):
+            for item, reading in found.items():
+                if reading.trouble is not None and reading.start_offset is None:
+                    # where the start is stays worth knowing
+                    before = work.readings[item]
+                    reading.start_offset, reading.leader_epoch = before.start_offset, before.leader_epoch
+            work.readings.update(found)
+        await self._look_up_isolation(asked, deadline)
+
+    async def _states(self, work: _Work, deadline: float) -> dict[Wanted, Reading]:
+        """Read one group's states, as far as they are needed, without end offsets."""
+        readings, group = work.readings, work.group
         if self._choice is SourceChoice.SUMMARY:
-            found = await StateSummary(self._brokers).read(group, list(readings), deadline=deadline)
-        elif self._choice is SourceChoice.BATCHES:
-            source = StateBatches(self._brokers)
-            found = await source.read(group, list(readings), deadline=deadline, epochs=_epochs(readings))
-        else:
-            found = await self._complete_from_broker(work, deadline)
-            if self._choice is SourceChoice.AUTO:
-                merged = {**readings, **found}
-                open_ = [item for item, reading in merged.items() if _is_open(reading)]
+            return await StateSummary(self._brokers).states(group, list(readings), deadline=deadline, ends=self._ends)
+        if self._choice is SourceChoice.BATCHES:
+            return await StateBatches(self._brokers).states(
+                group, list(readings), deadline=deadline, ends=self._ends, epochs=_epochs(readings)
+            )
+        probed = {item: reading for item, reading in readings.items() if reading.source is not Source.BROKER}
+        if probed:
+            return probed  # read already, but for the end offsets
+        found = await self._complete_from_broker(work, deadline)
+        if self._choice is SourceChoice.AUTO:
+            merged = {**readings, **found} if found else readings
+            open_ = [item for item, reading in merged.items() if _is_open(reading)]
+            if open_:
                 found.update(
-                    await FirstThatCan(self._brokers).read(group, open_, deadline=deadline, epochs=_epochs(merged))
+                    await FirstThatCan(self._brokers).states(
+                        group, open_, deadline=deadline, ends=self._ends, epochs=_epochs(merged)
+                    )
                 )
-        for item, reading in found.items():
-            if reading.trouble is not None and reading.start_offset is None:
-                # where the start is stays worth knowing
-                reading.start_offset, reading.leader_epoch = readings[item].start_offset, readings[item].leader_epoch
-        readings.update(found)
-        if any(reading.source is Source.BATCHES and reading.lag > 0 for reading in readings.values()):
-            work.read_uncommitted = await reads_uncommitted(self._brokers, group, deadline=deadline)
+        return found
 
     async def _complete_from_broker(self, work: _Work, deadline: float) -> dict[Wanted, Reading]:
         """Ask again for rows with an error that may have passed; a broker without lag has no rows that count."""
+        readings = work.readings
         if not work.has_lag:
-            if self._choice is not SourceChoice.BROKER:
-                return {}
-            for reading in work.readings.values():
-                if reading.trouble is None and reading.start_offset is not None:
-                    reading.trouble = NO_LAG_IN_ANSWER
+            if self._choice is SourceChoice.BROKER:
+                for reading in readings.values():
+                    if reading.trouble is None and reading.start_offset is not None:
+                        reading.trouble = NO_LAG_IN_ANSWER
             return {}
-        again = [item for item, row in work.readings.items() if row.trouble is not None and row.trouble.again]
+        again = [item for item, row in readings.items() if row.trouble is not None and row.trouble.again]
         return await BrokerAnswer(self._brokers).read(work.group, again, deadline=deadline) if again else {}
+
+    async def _look_up_isolation(self, works: Sequence[_Work], deadline: float) -> None:
+        derived = [
+            work
+            for work in works
+            if any(reading.source is Source.BATCHES and reading.lag > 0 for reading in work.readings.values())
+        ]
+        if derived:
+            groups = [work.group for work in derived]
+            uncommitted = await reads_uncommitted(self._brokers, groups, deadline=deadline)
+            for work in derived:
+                work.read_uncommitted = work.group in uncommitted
 
     async def _read_ends(self, works: Sequence[_Work], deadline: float) -> None:
         """Read the end offsets beside the brokers' own lags, of all groups together."""
-        if self._choice in (SourceChoice.SUMMARY, SourceChoice.BATCHES):
-            return
-        items = {
+        rows = [topic for work in works for topic in work.rows]
+        unsure = {
             item: None
             for work in works
-            if work.has_lag
+            if work.has_lag and self._choice not in _FROM_STATE
             for item, reading in work.readings.items()
             if reading.trouble is None and reading.start_offset is not None
         }
-        await self._take_ends(works, list(items), deadline)
+        async with asyncio.TaskGroup() as tasks:
+            reading = tasks.create_task(read_ends(self._brokers, self._memory, self._ends, rows, deadline=deadline))
+            tasks.create_task(self._take_ends(works, list(unsure), deadline))
+        self._row_ends = {**self._row_ends, **reading.result()}
 
-    async def _read_late_ends(self, works: Sequence[_Work], deadline: float) -> None:
+    async def _read_late_ends(self, works: Sequence[_Work]) -> None:
         """Read the end offsets of rows whose start is known but whose state could not be read."""
         items = {
             item: None
             for work in works
             for item, reading in work.readings.items()
-            if reading.start_offset is not None
-            and reading.end_offset is None
+            if reading.end_offset is None
+            and reading.start_offset is not None
             and item not in work.ends
             and (reading.trouble is None or reading.trouble.status in _MAY_HAVE_AN_END)
         }
-        await self._take_ends(works, list(items), deadline)
+        await self._take_ends(works, list(items), self._deadline)
 
     async def _take_ends(self, works: Sequence[_Work], items: Sequence[Wanted], deadline: float) -> None:
-        ends = await ask_all(EndOffsets(self._brokers), items, deadline=deadline)
-        now = asyncio.get_running_loop().time()
-        if len(self._ends) > MOST_REMEMBERED:
-            self._ends.clear()
+        if not items:
+            return
+        ends = await ask_all(self._ends, items, deadline=deadline)
         known = {item: end for item, end in ends.items() if not isinstance(end, Trouble)}
-        self._ends.update((item, (now, end)) for item, end in known.items())
         for work in works:
-            work.ends.update((item, known[item]) for item in work.readings if item in known)
+            work.ends = {**work.ends, **known} if work.ends else known
 
-    async def _look_for_topics(self, work: _Work, topics: frozenset[str], deadline: float) -> None:
+    async def _read_contradictions_again(self, works: Sequence[_Work]) -> None:
+        """Read once more where a lag is negative although the start does not lie beyond the end just read.
+
+        State and end offset of different moments look so while a partition's leader changes.
+        """
+        if self._choice is SourceChoice.BROKER:
+            return
+        doubtful = [(work, items) for work in works if (items := _contradictions(work))]
+        if not doubtful:
+            return
+        until = share_of_time(self._deadline, STATE_SHARE)
+        source = FirstThatCan(self._brokers)
+        states = await asyncio.gather(
+            *(source.states(work.group, items, deadline=until, ends=self._ends) for work, items in doubtful)
+        )
+        await add_ends(self._ends, states, deadline=self._deadline)
+        for (work, _), found in zip(doubtful, states, strict=True):
+            work.readings.update((item, reading) for item, reading in found.items() if reading.trouble is None)
+
+    async def _look_for_topics(self, work: _Work, topics: frozenset[str], describing: asyncio.Future[None]) -> None:
         """Give rows, or an error, for topics that were named but that the group has no state of."""
-        await self._say_why_empty(work, deadline, only_missing=True)
-        absent = topics - {item.topic for item in work.readings}
+        await self._say_why_empty(work, describing, only_missing=True)
+        absent = topics - work.topics()
         if work.error is None and absent:
-            items = await partitions_of(self._brokers, absent, deadline=deadline)
+            items = await partitions_of(self._brokers, absent, deadline=self._deadline)
             work.readings.update((item, Reading(Source.BROKER)) for item in items)
             work.error = missing_topics(work.group, sorted(absent - {item.topic for item in items}))
 
-    async def _say_why_empty(self, work: _Work, deadline: float, *, only_missing: bool = False) -> None:
+    async def _say_why_empty(
+        self, work: _Work, describing: asyncio.Future[None], *, only_missing: bool = False
+    ) -> None:
         """Tell an unknown group, one of another type, one that may not be seen and one without state apart."""
-        if work.readings:
+        if not work.empty:
             return
+        await asyncio.wait([describing])
         described = work.described
         if isinstance(described, Trouble):
             if described.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
-                work.error = await explain_missing(self._brokers, work.group, described, deadline=deadline)
+                work.error = await explain_missing(self._brokers, work.group, described, deadline=self._deadline)
             else:
                 work.error = group_error(work.group, described)
         elif not only_missing:
             work.error = nothing_initialized(work.group, work.state)
 
 
+by_key: Final = attrgetter("key")
+by_place: Final = attrgetter("topic", "partition")
+_FROM_STATE: Final = frozenset({SourceChoice.SUMMARY, SourceChoice.BATCHES})
 _MAY_HAVE_AN_END: Final = frozenset({Status.NOT_AUTHORIZED, Status.UNSUPPORTED, Status.ERROR, Status.LAG_UNSET})
+_NO_WAY_TO_STATE: Final = frozenset({Status.NOT_AUTHORIZED, Status.UNSUPPORTED})
 
 
 def _is_open(reading: Reading) -> bool:
@@ -297,19 +464,49 @@ def _is_open(reading: Reading) -> bool:
     return reading.start_offset is not None and reading.lag == UNKNOWN
 
 
+def _has_rows(rows: GroupRows, group: GroupId) -> bool:
+    return isinstance(rows.answer(group), Listing)
+
+
+def _refused(work: _Work) -> bool:
+    return any(
+        reading.trouble is not None and reading.trouble.status in _NO_WAY_TO_STATE for reading in work.readings.values()
+    )
+
+
+def _holed(work: _Work) -> bool:
+    return any(reading.trouble is not None for reading in work.readings.values())
+
+
+def _without_lag(found: Mapping[Wanted, Reading]) -> Mapping[Wanted, Reading]:
+    return {item: reading for item, reading in found.items() if reading.source is not Source.BROKER}
+
+
+def _contradictions(work: _Work) -> list[Wanted]:
+    return [
+        item
+        for item, reading in work.readings.items()
+        if reading.lag < UNKNOWN
+        and reading.start_offset is not None
+        and (end := work.ends.get(item) if reading.end_offset is None else reading.end_offset) is not None
+        and reading.start_offset <= end
+    ]
+
+
 def _epochs(readings: Mapping[Wanted, Reading]) -> dict[Wanted, int]:
     return {item: reading.leader_epoch for item, reading in readings.items() if reading.leader_epoch is not None}
 
 
-def _finished(work: _Work) -> GroupLag:
+def _finished(work: _Work, ends: Ends) -> GroupLag:
     rows = [
-        partition_lag(
-            item,
-            reading,
-            end_offset=work.ends.get(item),
-            end_before=work.before.get(item),
-            read_uncommitted=work.read_uncommitted,
-        )
-        for item, reading in sorted(work.readings.items())
+        row
+        for topic in sorted(work.rows, key=lambda topic: topic.key)
+        for row in report_rows(topic, ends.get(topic.key, NO_ENDS))
     ]
+    if work.readings:
+        rows += [
+            partition_lag(item, reading, end_offset=work.ends.get(item), read_uncommitted=work.read_uncommitted)
+            for item, reading in work.readings.items()
+        ]
+        rows.sort(key=by_place)
     return GroupLag(work.group, work.state, work.error, tuple(rows))

@@ -7,8 +7,8 @@ Must never: let one slow or broken broker hold back what the others answered.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Hashable, Mapping, Sequence
-from typing import Final, Generic, Protocol, TypeVar
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from shareproxy.cluster.errors import ClusterError
 from shareproxy.cluster.retries import Backoff
@@ -23,9 +23,16 @@ LONGEST_PAUSE: Final = 0.5
 # off an error that is just being raised.
 GRACE: Final = 0.02
 
+# A healthy broker answers within milliseconds. Whoever is silent for so long while others answer is worked around.
+QUIET_SECONDS: Final = 0.35
+STEPS: Final = 5
+
 T = TypeVar("T", bound=Hashable)
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
+
+Split = Callable[[NodeId, list[T]], Iterable[list[T]]]
+"""Cut one broker's items into those of single requests."""
 
 
 def share_of_time(deadline: float, part: float) -> float:
@@ -56,6 +63,8 @@ async def ask_all(
     *,
     deadline: float,
     routes: Mapping[T, NodeId | Trouble] | None = None,
+    split: Split[T] | None = None,
+    into: dict[T, A | Trouble] | None = None,
 ) -> dict[T, A | Trouble]:
     """Return an answer for every item, at the latest at the deadline.
 
@@ -64,19 +73,40 @@ async def ask_all(
         items: what to ask about.
         deadline: `loop.time()` seconds; what is open then is the last trouble seen, or a time-out.
         routes: brokers already looked up, for the first attempt.
+        split: cuts one broker's items into those of single requests; without it one request has all of them.
+        into: takes the answers one by one as they come, for a caller that does not wait for all of them.
     """
-    answers: dict[T, A | Trouble] = {}
+    answers: dict[T, A | Trouble] = {} if into is None else into
     if not items:
         return answers
     try:
         async with asyncio.timeout_at(deadline + GRACE):
-            await _Attempts(question, answers, deadline).settle(items, routes, 0)
+            await _Attempts(question, answers, deadline, split).settle(items, routes, 0)
     except TimeoutError:
         pass
     if len(answers) < len(items):
         for item in items:
             answers.setdefault(item, TIMED_OUT)
     return answers
+
+
+async def until_quiet(tasks: Collection[asyncio.Task[Any]], open_: Callable[[], int], seconds: float) -> None:
+    """Wait until tasks are done, nothing is open any more, or nothing has come for some time.
+
+    Args:
+        tasks: what brings the answers.
+        open_: counts what is open.
+        seconds: of silence.
+    """
+    # in steps: while this process is busy with large answers, much time may pass in few steps
+    before, quiet = open_(), 0
+    while before and quiet < STEPS:
+        done, _ = await asyncio.wait(tasks, timeout=max(seconds / STEPS, 0))
+        if len(done) == len(tasks):
+            return
+        now = open_()
+        quiet = quiet + 1 if now == before else 0
+        before = now
 
 
 async def route_all(question: Router[T], items: Sequence[T], *, deadline: float) -> dict[T, NodeId | Trouble]:
@@ -114,8 +144,10 @@ async def all_versions(
 class _Attempts(Generic[T, A]):
     """The attempts of one call of `ask_all`; each broker's items go on by themselves."""
 
-    def __init__(self, question: Question[T, A], answers: dict[T, A | Trouble], deadline: float) -> None:
-        self._question, self._answers, self._deadline = question, answers, deadline
+    def __init__(
+        self, question: Question[T, A], answers: dict[T, A | Trouble], deadline: float, split: Split[T] | None = None
+    ) -> None:
+        self._question, self._answers, self._deadline, self._split = question, answers, deadline, split
 
     async def settle(self, items: Sequence[T], routes: Mapping[T, NodeId | Trouble] | None, attempt: int) -> None:
         """Route and ask; comes back when each item is answered or may not be asked again."""
@@ -134,12 +166,17 @@ class _Attempts(Generic[T, A]):
                 lost[item] = node_id
             else:
                 by_node.setdefault(node_id, []).append(item)
-        if len(by_node) == 1 and not lost:
-            await self._ask(*by_node.popitem(), attempt)
+        requests = [
+            (node_id, part)
+            for node_id, share in by_node.items()
+            for part in ((share,) if self._split is None else self._split(node_id, share))
+        ]
+        if len(requests) == 1 and not lost:
+            await self._ask(*requests[0], attempt)
             return
         async with asyncio.TaskGroup() as tasks:
-            for node_id, share in by_node.items():
-                tasks.create_task(self._ask(node_id, share, attempt))
+            for node_id, part in requests:
+                tasks.create_task(self._ask(node_id, part, attempt))
             if lost:
                 tasks.create_task(self._take(lost, attempt))
 

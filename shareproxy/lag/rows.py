@@ -18,6 +18,10 @@ _SENTENCES: Final[Mapping[Status, str]] = {
     Status.NO_START_OFFSET: "nothing was acknowledged here yet; lag is known from the first acknowledgement on",
     Status.LAG_UNSET: "the count of completed records is not set; it comes with the next acknowledgement",
     Status.START_BEYOND_END: "the start offset lies beyond the end of the log; was it set by hand?",
+    Status.ERROR: (
+        "more records are counted as completed than lie between the start and the end of the log; if this stays, the "
+        "partition's leader may have lost records"
+    ),
 }
 
 

@@ -37,6 +37,8 @@ NO_EPOCHS: Final[Epochs] = {}
 STATE_SHARE: Final = 0.7
 VERSIONS_SHARE: Final = 0.3
 
+BY_NAME: Final = "rows by name"
+"""Purpose of a connection."""
 WITH_LAG: Final = 1
 """First version of API 90 that has Lag."""
 NEEDS_BATCHES: Final = "ReadShareGroupState (Kafka 4.1)"
@@ -160,7 +162,8 @@ class _Described:
             by_topic.setdefault(item.topic, {})[item.partition] = item
         topics = [DescribeShareGroupOffsetsRequestTopic(name, list(asked)) for name, asked in by_topic.items()]
         request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(self._group, topics)])
-        response = await self._brokers.request(node_id, request, deadline=deadline)
+        # apart from what is fast: the broker may hold this answer back
+        response = await self._brokers.request(node_id, request, deadline=deadline, purpose=BY_NAME)
         readings: dict[Wanted, Reading | Trouble] = {}
         for group in response.groups:
             if group.error_code:
@@ -188,6 +191,36 @@ class _StateSource:
     ) -> Mapping[Wanted, StoredState | Trouble]:
         raise NotImplementedError
 
+    async def states(
+        self,
+        group: GroupId,
+        partitions: Sequence[Wanted],
+        *,
+        deadline: float,
+        ends: EndOffsets,
+        routes: Routes | None = None,
+        epochs: Epochs = NO_EPOCHS,
+    ) -> dict[Wanted, Reading]:
+        """Read the state alone, at the latest at the deadline; partitions that cannot be placed are not sent.
+
+        Args:
+            ends: knows the leaders, and is to be asked afterwards; see `add_ends`.
+        """
+        readings: dict[Wanted, Reading] = {}
+        placed: list[Wanted] = []
+        for item, leader in (await route_all(ends, partitions, deadline=deadline)).items():
+            if isinstance(leader, Trouble) and not leader.again:
+                readings[item] = Reading(self.source, trouble=leader)
+            else:
+                placed.append(item)
+        for item, state in (await self._states(group, placed, deadline, routes, epochs)).items():
+            readings[item] = (
+                Reading(self.source, trouble=state)
+                if isinstance(state, Trouble)
+                else Reading(self.source, state.start_offset, None, state.leader_epoch, state.delivery_complete_count)
+            )
+        return readings
+
     async def read(
         self,
         group: GroupId,
@@ -199,32 +232,37 @@ class _StateSource:
     ) -> dict[Wanted, Reading]:
         """Read the state, then the end offsets of the partitions that need one."""
         ends = EndOffsets(self._brokers)
-        leaders = await route_all(ends, partitions, deadline=deadline)
-        readings: dict[Wanted, Reading] = {}
-        placed: list[Wanted] = []
-        for item, leader in leaders.items():
-            if isinstance(leader, Trouble) and not leader.again:
-                readings[item] = Reading(self.source, trouble=leader)
-            else:
-                placed.append(item)
-        started: list[Wanted] = []
-        states = await self._states(group, placed, share_of_time(deadline, STATE_SHARE), routes, epochs)
-        for item, state in states.items():
-            if isinstance(state, Trouble):
-                readings[item] = Reading(self.source, trouble=state)
+        until = share_of_time(deadline, STATE_SHARE)
+        readings = await self.states(group, partitions, deadline=until, ends=ends, routes=routes, epochs=epochs)
+        await add_ends(ends, [readings], deadline=deadline)
+        return readings
+
+
+async def add_ends(ends: EndOffsets, groups: Sequence[Mapping[Wanted, Reading]], *, deadline: float) -> None:
+    """Complete what was read from states by end offsets; each partition is asked for once, for all groups together.
+
+    Args:
+        ends: whom to ask.
+        groups: readings of each group, changed in place.
+        deadline: `loop.time()` seconds.
+    """
+    started = {
+        item: None
+        for readings in groups
+        for item, reading in readings.items()
+        if reading.trouble is None and reading.start_offset is not None
+    }
+    found = await ask_all(ends, list(started), deadline=deadline)
+    for readings in groups:
+        for item, reading in readings.items():
+            if reading.trouble is not None or reading.start_offset is None:
                 continue
-            start = state.start_offset
-            readings[item] = Reading(self.source, start, None, state.leader_epoch, state.delivery_complete_count)
-            if start is not None:
-                started.append(item)
-        for item, end in (await ask_all(ends, started, deadline=deadline, routes=leaders)).items():
-            reading = readings[item]
+            end = found[item]
             if isinstance(end, Trouble):
                 reading.trouble = end
             else:
                 reading.end_offset = end
                 reading.lag = wire_lag(end, reading.start_offset, reading.delivery_complete_count)
-        return readings
 
 
 class StateSummary(_StateSource):
@@ -309,10 +347,16 @@ class FirstThatCan:
         self._brokers = brokers
         self._summary, self._batches = StateSummary(brokers), StateBatches(brokers)
 
-    async def read(
-        self, group: GroupId, partitions: Sequence[Wanted], *, deadline: float, epochs: Epochs = NO_EPOCHS
+    async def states(
+        self,
+        group: GroupId,
+        partitions: Sequence[Wanted],
+        *,
+        deadline: float,
+        ends: EndOffsets,
+        epochs: Epochs = NO_EPOCHS,
     ) -> dict[Wanted, Reading]:
-        """Read all partitions, at the latest at the deadline."""
+        """Read the state alone, at the latest at the deadline."""
         routes = await route_all(Coordinators(self._brokers, group), partitions, deadline=deadline)
         nodes = {node_id for node_id in routes.values() if not isinstance(node_id, Trouble)}
         offers = await all_versions(self._brokers, nodes, deadline=share_of_time(deadline, VERSIONS_SHARE))
@@ -324,21 +368,29 @@ class FirstThatCan:
         # what is wrong with a coordinator that was not found or does not answer is wrong for both sources
         batches = [item for item, node_id in routes.items() if node_id in old] if old else []
         summary = [item for item, node_id in routes.items() if node_id not in old] if old else partitions
-        async with asyncio.TaskGroup() as tasks:
-            first = tasks.create_task(self._summary.read(group, summary, deadline=deadline, routes=routes))
-            other = tasks.create_task(
-                self._batches.read(group, batches, deadline=deadline, routes=routes, epochs=epochs)
-            )
-        readings = first.result()
-        unset = {item: reading for item, reading in readings.items() if reading.leaves_open}
-        readings.update(other.result())
+        first, other = await asyncio.gather(
+            self._summary.states(group, summary, deadline=deadline, ends=ends, routes=routes),
+            self._batches.states(group, batches, deadline=deadline, ends=ends, routes=routes, epochs=epochs),
+        )
+        unset = {item: reading for item, reading in first.items() if reading.leaves_open}
+        readings = {**first, **other}
         if unset:
             stored = {item: found.leader_epoch for item, found in unset.items() if found.leader_epoch is not None}
-            better = await self._batches.read(group, list(unset), deadline=deadline, epochs=stored)
-            # a summary without a count still knows start and end: keep it where the batches bring nothing
+            better = await self._batches.states(group, list(unset), deadline=deadline, ends=ends, epochs=stored)
+            # a summary without a count still knows the start: keep it where the batches bring nothing
             readings.update(
                 (item, found)
                 for item, found in better.items()
                 if found.trouble is None or unset[item].trouble is not None
             )
+        return readings
+
+    async def read(
+        self, group: GroupId, partitions: Sequence[Wanted], *, deadline: float, epochs: Epochs = NO_EPOCHS
+    ) -> dict[Wanted, Reading]:
+        """Read the state, then the end offsets of the partitions that need one."""
+        ends = EndOffsets(self._brokers)
+        until = share_of_time(deadline, STATE_SHARE)
+        readings = await self.states(group, partitions, deadline=until, ends=ends, epochs=epochs)
+        await add_ends(ends, [readings], deadline=deadline)
         return readings

@@ -24,6 +24,7 @@ from shareproxy.protocol.messages import (
     ReadShareGroupStateRequest,
     ReadShareGroupStateRequestPartitionData,
     ReadShareGroupStateRequestReadStateData,
+    ReadShareGroupStateResponseStateBatch,
     ReadShareGroupStateSummaryRequest,
     ReadShareGroupStateSummaryRequestPartitionData,
     ReadShareGroupStateSummaryRequestReadStateSummaryData,
@@ -34,11 +35,16 @@ ANY_EPOCH: Final = 0
 
 
 class StoredState(msgspec.Struct, gc=False):
-    """What the share coordinator keeps of one share partition; `start_offset` `None`: nothing was ever written."""
+    """What the share coordinator keeps of one share partition; `start_offset` `None`: nothing was ever written.
+
+    Attributes:
+        batches: delivery states where they were asked for (API 84).
+    """
 
     start_offset: int | None
     leader_epoch: int | None
     delivery_complete_count: int | None
+    batches: Sequence[ReadShareGroupStateResponseStateBatch] | None = None
 
 
 class Coordinators:
@@ -168,7 +174,8 @@ class Batches(_StateQuestion):
                 elif start < 0:
                     states[item] = StoredState(None, epochs[item], None)
                 else:
-                    states[item] = StoredState(start, epochs[item], complete_count(row.state_batches, start))
+                    batches = row.state_batches
+                    states[item] = StoredState(start, epochs[item], complete_count(batches, start), batches)
         return fill_in(states, items, "ReadShareGroupState")
 
 

@@ -180,6 +180,7 @@ class ShareDriver:
         count: int = 1,
         *,
         values: Sequence[str] | None = None,
+        keys: Sequence[str] = (),
         acks: Literal["all", "1", "0"] = "all",
         idempotent: bool | None = None,
     ) -> dict[int, list[int]]:
@@ -190,11 +191,13 @@ class ShareDriver:
             partition: one or many.
             count: how many records ("value-0", …), unless `values` are given.
             values: the records' values.
+            keys: the first records' keys; the others have none.
             acks: with "0" every offset is -1.
             idempotent: None for what goes with `acks`.
         """
         idempotent = acks == "all" if idempotent is None else idempotent
-        return self._send("produce", topic, partition, count, values, acks=acks, idempotent=idempotent)
+        more = {"acks": acks, "idempotent": idempotent, "keys": list(keys)}
+        return self._send("produce", topic, partition, count, values, **more)
 
     def produce_transaction(
         self,

@@ -51,6 +51,7 @@ def quick_properties(nodes: int) -> dict[str, str]:
         "num.partitions": "1",
         "num.io.threads": "4",
         "num.network.threads": "2",
+        "log.cleaner.backoff.ms": "500",  # compaction within a second, where a topic asks for it
         "log.cleaner.dedupe.buffer.size": str(4 * 1024 * 1024),
         "log.index.size.max.bytes": str(64 * 1024),
         "controller.quorum.election.timeout.ms": "500",

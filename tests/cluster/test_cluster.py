@@ -10,6 +10,7 @@ import pytest
 
 from shareproxy.cluster.addresses import Address
 from shareproxy.cluster.cluster import Cluster
+from shareproxy.cluster.connection import Connection
 from shareproxy.cluster.errors import (
     BadAnswer,
     BrokerError,
@@ -19,6 +20,7 @@ from shareproxy.cluster.errors import (
     Unreachable,
     UnsupportedApi,
 )
+from shareproxy.cluster.pool import ConnectionPool
 from shareproxy.protocol.ids import GroupId, NodeId
 from shareproxy.protocol.messages import (
     AlterShareGroupOffsetsRequest,
@@ -88,21 +90,49 @@ async def test_an_older_answer_serves_whoever_accepts_it(brokers: ScriptedCluste
     """Until it is forgotten."""
     first = await cluster.metadata(["t"], deadline=soon())
 
-    assert await cluster.metadata(["t"], deadline=soon(), max_age=60) is first
+    assert await cluster.metadata(["t"], deadline=soon(), max_age=60) == first
+    assert await cluster.metadata((), deadline=soon(), max_age=60) is not None
     assert brokers.count(MetadataRequest) == 1
     cluster.forget_metadata()
     assert await cluster.metadata(["t"], deadline=soon(), max_age=60) is not first
     assert brokers.count(MetadataRequest) == 2
 
 
-async def test_few_answers_are_kept(brokers: ScriptedCluster, cluster: Cluster) -> None:
-    """The oldest one goes first."""
-    for number in range(70):
-        await cluster.metadata([f"t{number}"], deadline=soon())
+async def test_topics_are_kept_one_by_one(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    """Whoever wants some of them asks only for those that are not known."""
+    await cluster.metadata(["t"], deadline=soon())
 
-    assert len(cluster._metadata) == 64
-    await cluster.metadata(["t0"], deadline=soon(), max_age=60)
-    assert brokers.count(MetadataRequest) == 71
+    both = await cluster.metadata(["t", "missing"], deadline=soon(), max_age=60)
+
+    assert set(both.topics) == {"t", "missing"}
+    assert [
+        [topic.name for topic in request.topics or ()] for request in brokers.brokers[1].messages(MetadataRequest)
+    ] == [
+        ["t"],
+        ["missing"],
+    ]
+
+
+async def test_a_topic_that_looks_missing_is_not_remembered(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    """A new one does so for about a second."""
+    for _ in range(2):
+        found = await cluster.metadata(["missing"], deadline=soon(), max_age=60)
+        assert found.topics["missing"].error_code == 3
+
+    assert brokers.count(MetadataRequest) == 2
+
+
+async def test_few_topics_are_kept(brokers: ScriptedCluster, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest one goes first."""
+    brokers.topics["u"] = [1]
+    monkeypatch.setattr("shareproxy.cluster.cluster.MOST_TOPICS", 1)
+    await cluster.metadata(["t"], deadline=soon())
+    await cluster.metadata(["u"], deadline=soon())
+
+    await cluster.metadata(["u"], deadline=soon(), max_age=60)
+    assert brokers.count(MetadataRequest) == 2
+    await cluster.metadata(["t"], deadline=soon(), max_age=60)
+    assert brokers.count(MetadataRequest) == 3
 
 
 async def test_a_request_goes_to_its_node(brokers: ScriptedCluster, cluster: Cluster) -> None:
@@ -201,7 +231,7 @@ async def test_a_silent_broker_is_left_for_another(
     brokers: ScriptedCluster, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It answered before and then stopped; its share of the time is bounded."""
-    monkeypatch.setattr("shareproxy.cluster.broker_calls.LEAST_ATTEMPT_SECONDS", 0.05)
+    monkeypatch.setattr("shareproxy.cluster.broker_calls.STAGGER_SECONDS", 0.05)
     await cluster.metadata((), deadline=soon())
     for broker in brokers.brokers.values():
         broker.on(MetadataRequest, lambda _: SILENCE)
@@ -373,6 +403,29 @@ async def test_questions_without_a_node_go_on_to_the_next_broker(brokers: Script
     await cluster.ask_any(ListGroupsRequest(), deadline=soon())
 
     assert brokers.brokers[5].count(ListGroupsRequest) == 1
+
+
+async def test_idle_connection_that_somebody_else_takes_is_replaced(
+    brokers: ScriptedCluster, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look for an idle connection and its use another question may take it."""
+    await cluster.metadata((), deadline=soon())
+    for broker in brokers.brokers.values():
+        broker.on(ListGroupsRequest, lambda _: ListGroupsResponse())
+    real = ConnectionPool.usable
+    looks = 0
+
+    def taken_after_the_first_look(pool: ConnectionPool, purpose: str) -> Connection | None:
+        nonlocal looks
+        looks += 1
+        return real(pool, purpose) if looks == 1 else None
+
+    monkeypatch.setattr(ConnectionPool, "usable", taken_after_the_first_look)
+
+    answer = await cluster.request(None, ListGroupsRequest(), deadline=soon())
+
+    assert answer == ListGroupsResponse()
+    assert looks > 1
 
 
 async def test_closing_ends_everything(brokers: ScriptedCluster) -> None:

@@ -93,6 +93,22 @@ async def test_the_group_coordinator_is_asked_for_once(brokers: ScriptedCluster,
     assert (request.key_type, request.coordinator_keys) == (0, ["g"])
 
 
+async def test_many_groups_are_one_question(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    """Each has its own answer, or its own error."""
+    brokers.coordinator = lambda key, key_type: (-1, 30) if key == "g7" else (int(key[1:]) % 3 + 1, 0)
+    groups = [GroupId(f"g{number}") for number in range(20)]
+
+    found = await asyncio.gather(
+        *(cluster.group_coordinator(group, deadline=soon()) for group in groups), return_exceptions=True
+    )
+
+    assert isinstance(found[7], NotAuthorized)
+    assert [node for number, node in enumerate(found) if number != 7] == [
+        number % 3 + 1 for number in range(20) if number != 7
+    ]
+    assert brokers.count(FindCoordinatorRequest) == 1
+
+
 async def test_a_coordinator_that_moved_is_found_again(brokers: ScriptedCluster, cluster: Cluster) -> None:
     """Whoever got error 16 forgets it and asks again."""
     assert await cluster.group_coordinator(GROUP, deadline=soon()) == 2
@@ -103,6 +119,19 @@ async def test_a_coordinator_that_moved_is_found_again(brokers: ScriptedCluster,
     cluster.forget_group_coordinator(GroupId("never asked for"))
 
     assert await cluster.group_coordinator(GROUP, deadline=soon()) == 3
+
+
+async def test_an_older_broker_takes_one_key_at_a_time(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    """Many groups are as many requests then."""
+    broker = brokers.brokers[1]
+    broker.offers[FindCoordinatorRequest.api_key] = (0, 3)
+    broker.on(FindCoordinatorRequest, lambda request: FindCoordinatorResponse(node_id=int(request.key[1:])))
+
+    found = await asyncio.gather(
+        *(cluster.group_coordinator(GroupId(f"g{number}"), deadline=soon()) for number in (1, 2, 3))
+    )
+
+    assert found == [1, 2, 3]
 
 
 async def test_an_older_broker_takes_one_key(brokers: ScriptedCluster, cluster: Cluster) -> None:

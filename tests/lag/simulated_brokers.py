@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 from shareproxy.cluster.coordinators import CoordinatorFailure
 from shareproxy.cluster.errors import ClusterError, DeadlinePassed, Unreachable, UnsupportedApi
 from shareproxy.cluster.metadata import ClusterMetadata, Node, PartitionMetadata, TopicMetadata
+from shareproxy.cluster.pool import DATA
 from shareproxy.cluster.versions import ApiVersionTable
 from shareproxy.protocol import messages as m
 from shareproxy.protocol.codec import decode, encode
@@ -83,6 +84,7 @@ class SimulatedBrokers:
         self.hidden_groups: set[str] = set()
         self.faults: list[Fault] = []
         self.frozen: set[NodeId] = set()
+        self.hangs: Callable[[NodeId, Request[Any]], bool] = lambda _, message: False
         self.asked: list[tuple[NodeId, Request[Any]]] = []
         self.metadata_ages: list[float] = []
         self.forgotten: list[str] = []
@@ -171,7 +173,13 @@ class SimulatedBrokers:
         self.forgotten.append("metadata")
 
     async def request(
-        self, node_id: NodeId | None, message: Request[Q], *, deadline: float, max_version: int | None = None
+        self,
+        node_id: NodeId | None,
+        message: Request[Q],
+        *,
+        deadline: float,
+        max_version: int | None = None,
+        purpose: str = DATA,
     ) -> Q:
         """Write the request, read it back, answer, write the answer and read it back, as it would travel."""
         node_id = node_id or N1
@@ -181,7 +189,7 @@ class SimulatedBrokers:
             raise UnsupportedApi(kind.api_key, kind.schema_name, (kind.min_version, kind.max_version), None)
         arrived = decode(kind, version, encode(message, version))
         self.asked.append((node_id, arrived))
-        if node_id in self.frozen:
+        if node_id in self.frozen or self.hangs(node_id, arrived):
             await _until(deadline)
         if self.gate is not None:
             await self.gate.wait()
@@ -286,7 +294,6 @@ class SimulatedBrokers:
         )
 
     def _describe_offsets(self, node_id: NodeId, message: m.DescribeShareGroupOffsetsRequest) -> Response:
-        assert len(message.groups) == 1, "one group per request"
         return m.DescribeShareGroupOffsetsResponse(groups=[self._offsets_of(node_id, g) for g in message.groups])
 
     def _offsets_of(self, node_id: NodeId, asked: m.DescribeShareGroupOffsetsRequestGroup) -> Any:
@@ -350,11 +357,12 @@ class SimulatedBrokers:
         )
 
     def _configs(self, message: m.DescribeConfigsRequest) -> Response:
-        [resource] = message.resources
-        assert resource.resource_type == 32
-        value = self.groups[resource.resource_name].isolation
-        row = m.DescribeConfigsResourceResult("share.isolation.level", value)
-        return m.DescribeConfigsResponse(results=[m.DescribeConfigsResult(0, None, 32, resource.resource_name, [row])])
+        def result(name: str) -> m.DescribeConfigsResult:
+            row = m.DescribeConfigsResourceResult("share.isolation.level", self.groups[name].isolation)
+            return m.DescribeConfigsResult(0, None, 32, name, [row])
+
+        assert {resource.resource_type for resource in message.resources} == {32}
+        return m.DescribeConfigsResponse(results=[result(resource.resource_name) for resource in message.resources])
 
 
 async def _until(deadline: float) -> None:

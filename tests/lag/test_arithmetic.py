@@ -98,7 +98,7 @@ def test_wire_lag_keeps_its_sign() -> None:
         (11, 50, 0, (0, Status.START_BEYOND_END)),
         (11, 12, None, (0, Status.START_BEYOND_END)),
         (11, 11, 0, (0, Status.OK)),
-        (9, 0, 10, (0, Status.START_BEYOND_END)),
+        (9, 0, 10, (None, Status.ERROR)),
     ],
 )
 def test_judge_gives_lag_and_reason(
@@ -117,7 +117,9 @@ def test_judge_gives_lag_and_reason(
         (-1, 3, 11, (None, Status.LAG_UNSET)),
         (-1, 3, None, (None, Status.LAG_UNSET)),
         (-1, 12, 11, (0, Status.START_BEYOND_END)),
-        (-39, 50, None, (0, Status.START_BEYOND_END)),
+        (-39, 50, 11, (0, Status.START_BEYOND_END)),
+        (-39, 50, None, (None, Status.ERROR)),
+        (-39, 5, 11, (None, Status.ERROR)),
     ],
 )
 def test_judge_wire_tells_a_real_minus_one_from_unknown(

@@ -35,7 +35,7 @@ from shareproxy.lag.model import Status
         (35, Status.UNSUPPORTED, False),
         (42, Status.ERROR, False),
         (74, Status.ERROR, True),
-        (76, Status.ERROR, True),
+        (75, Status.ERROR, True),
         (78, Status.ERROR, True),
         (-1, Status.ERROR, False),
         (12345, Status.ERROR, False),

@@ -49,7 +49,7 @@ async def test_the_epoch_of_metadata_goes_along(brokers: SimulatedBrokers) -> No
     assert request.topics[0].partitions[0].current_leader_epoch == 5
 
 
-@pytest.mark.parametrize("code", [3, 5, 6, 7, 13, 74, 76, 78])
+@pytest.mark.parametrize("code", [3, 5, 6, 7, 13, 74, 75, 78])
 async def test_a_passing_error_is_asked_again(brokers: SimulatedBrokers, code: int) -> None:
     """Errors of moving leaders are not the answer."""
     row = ListOffsetsPartitionResponse(0, code)
@@ -129,14 +129,14 @@ async def test_a_bad_word_from_aged_metadata_is_checked(brokers: SimulatedBroker
     """Only doubtful topics are looked up again, and only once."""
     await route_all(EndOffsets(brokers), [P0, Wanted("nosuch", T1, 0)], deadline=soon())
 
-    assert brokers.metadata_ages == [30.0, 0.0]
+    assert brokers.metadata_ages == [pytest.approx(30.0, abs=1.0), 0.0]
 
 
 async def test_good_aged_metadata_is_enough(brokers: SimulatedBrokers) -> None:
     """Leaders that are known cost no round."""
     await route_all(EndOffsets(brokers), [P0], deadline=soon())
 
-    assert brokers.metadata_ages == [30.0]
+    assert brokers.metadata_ages == [pytest.approx(30.0, abs=1.0)]
 
 
 async def test_without_topic_ids_names_are_enough(brokers: SimulatedBrokers) -> None:

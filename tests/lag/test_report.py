@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import cast
+import asyncio
+from typing import Any, cast
 
 import pytest
 
 from shareproxy.cluster.errors import DeadlinePassed
+from shareproxy.lag.engine import LagEngine
 from shareproxy.lag.model import GroupLag, Source, SourceChoice, Status
 from shareproxy.lag.report import Reporter
 from shareproxy.protocol import messages as m
-from shareproxy.protocol.ids import GroupId
+from shareproxy.protocol.ids import GroupId, NodeId
+from shareproxy.protocol.message import Request
 from tests.lag.simulated_brokers import (
     KAFKA_4_0,
     KAFKA_4_1,
@@ -301,6 +304,49 @@ class TestSlowBrokers:
         assert groups[1].error is not None
         assert groups[1].error.code == 7
 
+    async def test_a_new_client_finds_rows_in_the_stored_state(self, brokers: SimulatedBrokers) -> None:
+        """Nobody is subscribed, nothing is remembered: topics with an offset stored by the group are its own."""
+        brokers.topics["v"] = Topic(T3, [N1], [5])
+        brokers.states["other", T3, 0] = Stored(1, 0, 0)
+        brokers.hangs = _listing
+
+        group = await report(brokers, seconds=1.0)
+
+        assert lags(group) == ALL
+        assert {row.source for row in group.partitions} == {Source.SUMMARY, None}
+        assert group.error is not None
+        assert "some may be missing" in group.error.message
+
+    async def test_rows_that_come_late_count_where_the_state_may_not_be_read(self, brokers: SimulatedBrokers) -> None:
+        """Without CLUSTER_ACTION only the coordinator can tell, so that it is waited for."""
+        brokers.cluster_action = False
+        brokers.hangs = lambda _, message: _listing(_, message) and len(brokers.sent(type(message))) > 1
+        reporter = Reporter(brokers, AUTO)
+        row = m.DescribeShareGroupOffsetsResponsePartition(0, 0, 3, 7)
+        topic = m.DescribeShareGroupOffsetsResponseTopic("t", T1, [row])
+        late = m.DescribeShareGroupOffsetsResponse(groups=[m.DescribeShareGroupOffsetsResponseGroup("g", [topic])])
+        with brokers.held() as gate:
+            brokers.fail_once(m.DescribeShareGroupOffsetsRequest, late)
+            asyncio.get_running_loop().call_later(0.6, gate.set)
+            [group] = await reporter.named([G], None, soon(2.0))
+
+        assert lags(group) == {("t", 0): 7}
+        assert group.partitions[0].source is Source.BROKER
+
+    async def test_groups_of_a_silent_node_stay_in_the_list(self, brokers: SimulatedBrokers) -> None:
+        """With the rows that can be known, and a sentence about the node."""
+        brokers.apis[N2] = dict(brokers.apis[N1])
+        brokers.groups["far"] = Group(N2)
+        brokers.states["far", T1, 0] = Stored(1, 3, 0)
+        engine = LagEngine(brokers, timeout=1.0)
+        await engine.report(None)
+        brokers.frozen = {N2}
+
+        found = await engine.report(None)
+
+        assert {group.group: lags(group) for group in found.groups} == {"g": ALL, "far": {("t", 0): 10}}
+        assert [problem for problem in found.problems if "broker 2" in problem]
+
     async def test_rows_known_from_the_last_report_are_read_without_the_coordinator(
         self, brokers: SimulatedBrokers
     ) -> None:
@@ -337,6 +383,78 @@ class TestSlowBrokers:
         assert group.partitions[0].end_offset is None
 
 
+class TestContradictions:
+    """A lag below zero although the start does not lie beyond the end."""
+
+    async def test_is_read_again(self, brokers: SimulatedBrokers) -> None:
+        """State and end of different moments, while a leader changes."""
+        row = m.DescribeShareGroupOffsetsResponsePartition(0, 0, 3, -3)
+        topic = m.DescribeShareGroupOffsetsResponseTopic("t", T1, [row])
+        raced = m.DescribeShareGroupOffsetsResponse(groups=[m.DescribeShareGroupOffsetsResponseGroup("g", [topic])])
+        brokers.fail_once(m.DescribeShareGroupOffsetsRequest, raced)
+
+        [row_] = (await report(brokers)).partitions
+
+        assert (row_.lag, row_.status, row_.source) == (7, Status.OK, Source.SUMMARY)
+
+    async def test_that_stays_is_no_number(self, brokers: SimulatedBrokers) -> None:
+        """More is completed than the log holds: its leader lost records."""
+        brokers.states["g", T1, 0] = Stored(0, 3, 14)
+
+        row = (await report(brokers)).partitions[0]
+
+        assert (row.lag, row.status) == (None, Status.ERROR)
+        assert "lost records" in (row.message or "")
+
+    @pytest.mark.parametrize("choice", list(SourceChoice))
+    async def test_a_start_beyond_the_end_is_none(self, brokers: SimulatedBrokers, choice: SourceChoice) -> None:
+        """It was set by hand: 0, with a status of its own, and not read again."""
+        brokers.states["g", T1, 0] = Stored(50, 0, 0)
+
+        row = (await report(brokers, choice)).partitions[0]
+
+        assert (row.lag, row.status) == (0, Status.START_BEYOND_END)
+
+
+class TestRollingUpgrade:
+    """Nodes of different versions in one cluster."""
+
+    async def test_an_old_share_coordinator_under_a_new_coordinator(self, brokers: SimulatedBrokers) -> None:
+        """Its summaries have no count, so that the broker's lag is unset: its partitions come from batches."""
+        brokers.apis[N2] = dict(KAFKA_4_1)
+        brokers.share_coordinator = lambda partition: N2 if partition == 0 else N1
+        for stored in brokers.states.values():
+            stored.count = -1
+
+        group = await report(brokers)
+
+        assert lags(group) == ALL
+        assert [row.source for row in group.partitions] == [Source.BATCHES, None, Source.BATCHES]
+
+    async def test_a_new_share_coordinator_under_an_old_coordinator(self, brokers: SimulatedBrokers) -> None:
+        """The coordinator tells no lag; the share coordinator's summary does."""
+        brokers.apis = {N1: dict(KAFKA_4_1), N2: dict(brokers.apis[N1])}
+        brokers.share_coordinator = lambda _: N2
+
+        group = await report(brokers)
+
+        assert lags(group) == ALL
+        assert [row.source for row in group.partitions] == [Source.SUMMARY, None, Source.SUMMARY]
+
+
+async def test_a_topic_made_again_has_no_lag_of_the_old_one(brokers: SimulatedBrokers) -> None:
+    """Rows remembered from before keep their place, and say that the topic is gone."""
+    reporter = Reporter(brokers, AUTO)
+    await reporter.named([G], None, soon())
+    brokers.topics["u"] = Topic(T3, [N1], [100])
+    brokers.hangs = _listing
+
+    [group] = await reporter.named([G], None, soon(1.0))
+
+    row = next(row for row in group.partitions if row.topic == "u")
+    assert (row.topic_id, row.lag, row.status) == (T2, None, Status.TOPIC_MISSING)
+
+
 async def test_many_groups_share_the_end_offsets(brokers: SimulatedBrokers) -> None:
     """ListOffsets grows with leaders, not with groups."""
     names = [GroupId(f"g{number}") for number in range(10)]
@@ -349,10 +467,31 @@ async def test_many_groups_share_the_end_offsets(brokers: SimulatedBrokers) -> N
     assert {group.lag for group in groups} == {7}
     assert len(_list_offsets(brokers)) == 1
     assert len(brokers.sent(m.ShareGroupDescribeRequest)) == 1
+    assert len(brokers.sent(m.DescribeShareGroupOffsetsRequest)) == 1
+
+
+@pytest.mark.parametrize("choice", [SUMMARY, FROM_BATCHES])
+async def test_states_of_many_groups_share_the_end_offsets(brokers: SimulatedBrokers, choice: SourceChoice) -> None:
+    """Also where each group has to be asked for by itself."""
+    names = [GroupId(f"g{number}") for number in range(10)]
+    for name in names:
+        brokers.groups[name] = Group()
+        brokers.states[name, T1, 0] = Stored(0, 3, 4, BATCHES)
+
+    groups = await Reporter(brokers, choice).named(names, None, soon())
+
+    assert {group.lag for group in groups} == {7}
+    assert len(_list_offsets(brokers)) == 1
+    assert len(brokers.sent(m.DescribeConfigsRequest)) == (choice is FROM_BATCHES)
 
 
 def _list_offsets(brokers: SimulatedBrokers) -> list[m.ListOffsetsRequest]:
     return cast("list[m.ListOffsetsRequest]", brokers.sent(m.ListOffsetsRequest))
+
+
+def _listing(_: NodeId, message: Request[Any]) -> bool:
+    """Hold back what asks the coordinator for all rows."""
+    return isinstance(message, m.DescribeShareGroupOffsetsRequest) and message.groups[0].topics is None
 
 
 def _never(kind: type[m.DescribeShareGroupOffsetsRequest]) -> Fault:

@@ -15,6 +15,7 @@ import pytest
 from shareproxy.cluster.coordinators import CoordinatorFailure
 from shareproxy.cluster.errors import ClusterError
 from shareproxy.cluster.metadata import ClusterMetadata, Node, PartitionMetadata, TopicMetadata
+from shareproxy.cluster.pool import DATA
 from shareproxy.cluster.versions import ApiVersionTable
 from shareproxy.lag.engine import LagEngine
 from shareproxy.lag.model import AskedRow, SourceChoice
@@ -127,7 +128,13 @@ class Replay:
     forget_share_coordinators = forget_metadata = lambda self: None
 
     async def request(
-        self, node_id: NodeId | None, message: Request[Q], *, deadline: float, max_version: int | None = None
+        self,
+        node_id: NodeId | None,
+        message: Request[Q],
+        *,
+        deadline: float,
+        max_version: int | None = None,
+        purpose: str = DATA,
     ) -> Q:
         """Answer from the captured rows."""
         return cast("Q", self._answer(message))

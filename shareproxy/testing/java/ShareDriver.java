@@ -189,8 +189,10 @@ public final class ShareDriver {
         Map<Integer, List<Future<RecordMetadata>>> sent = new TreeMap<>();
         for (JsonNode partition : c.path("partitions")) {
             List<Future<RecordMetadata>> futures = sent.computeIfAbsent(partition.asInt(), p -> new ArrayList<>());
+            Iterator<JsonNode> keys = c.path("keys").elements();
             for (JsonNode value : c.path("values")) {
-                futures.add(producer.send(new ProducerRecord<>(text(c, "topic"), partition.asInt(), null, value.asText())));
+                byte[] key = keys.hasNext() ? keys.next().asText().getBytes(StandardCharsets.UTF_8) : null;
+                futures.add(producer.send(new ProducerRecord<>(text(c, "topic"), partition.asInt(), key, value.asText())));
             }
         }
         producer.flush();
