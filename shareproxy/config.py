@@ -18,6 +18,7 @@ from typing import Annotated, Final
 import msgspec
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
+Port = Annotated[int, msgspec.Meta(ge=0, lt=65_536)]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
 
 ENVIRONMENT_PREFIX: Final = "SHAREPROXY_"
@@ -48,6 +49,54 @@ class Log(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     format: typing.Literal["auto", "json", "text"] = "auto"
 
 
+class Exporter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is collected for `/metrics` and `/api/v1`; names are matched whole by regular expressions.
+
+    Args:
+        enabled: whether `serve` collects when it has an `http` address; `exporter` always does.
+        interval: seconds between two looks at the cluster.
+        stale_after: intervals after which the last look is not shown any more.
+        include_groups: only groups of these names, empty for all.
+        exclude_groups: not these, empty for none.
+        include_topics: only topics of these names, empty for all.
+        exclude_topics: not these, empty for none.
+        internal_topics: whether Kafka's own topics are shown.
+        granularity: what has series of its own.
+        visible: how far a closer look goes: not at all, log start and last stable offsets, or everything.
+        cluster_label: value of a label `cluster` on each series of Kafka, empty for no such label.
+    """
+
+    enabled: bool = True
+    interval: Seconds = 15.0
+    stale_after: Positive = 4
+    include_groups: str = ""
+    exclude_groups: str = ""
+    include_topics: str = ""
+    exclude_topics: str = ""
+    internal_topics: bool = False
+    granularity: typing.Literal["partition", "topic", "group"] = "partition"
+    visible: typing.Literal["off", "offsets", "all"] = "off"
+    cluster_label: str = ""
+
+
+class Tls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """TLS towards clients; SIGHUP reads the files again.
+
+    Args:
+        certificate: PEM file with the certificate chain, and with the key if `key` is empty; empty for plain text.
+        key: PEM file with the key.
+        key_password: of an encrypted key.
+        client_ca: PEM file with the authorities of client certificates.
+        client_auth: whether clients need a certificate, in Kafka's words.
+    """
+
+    certificate: str = ""
+    key: str = ""
+    key_password: str = ""
+    client_ca: str = ""
+    client_auth: typing.Literal["none", "requested", "required"] = "none"
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings of `shareproxy serve`; those of listening are not for `lag` and `doctor`.
 
@@ -59,10 +108,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         advertised_host: host name that clients are told; empty means the host of `listen`.
         node_ports: ports for the brokers, `LO-HI`.
         node_ids: node ids in the order of their ports, such as `1-3,1000`; empty means 0 and up.
-        http: address of `/livez` and `/readyz`, empty for none.
+        node_hosts: with TLS, a host name for each node, such as `b{node_id}.kafka.example`: all nodes are then served
+            at the port of `listen`, by the name that a client asks for (SNI). Empty means ports.
+        advertised_port: port that goes with `node_hosts`; 0 means the port of `listen`.
+        http: address of `/metrics`, `/api/v1` and the probes, empty for none.
         lag_source: where lag is taken from: auto, broker, summary or batches.
         lag_timeout: seconds that a client of the proxy waits for lag that the broker did not give.
-        timeout: seconds that a command waits for the cluster; a broker that has just started needs some of them.
+        timeout: seconds that a command, or one look of the exporter, waits for the cluster.
     """
 
     bootstrap_server: str = ""
@@ -72,10 +124,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     advertised_host: str = ""
     node_ports: str = "19100-19163"
     node_ids: str = ""
+    node_hosts: str = ""
+    advertised_port: Port = 0
     http: str = ""
     lag_source: typing.Literal["auto", "broker", "summary", "batches"] = "auto"
     lag_timeout: Seconds = 3.0
-    timeout: Seconds = 10.0
+    timeout: Seconds = 3.0
+    tls: Tls = Tls()
+    exporter: Exporter = Exporter()
     limits: Limits = Limits()
     log: Log = Log()
 
@@ -127,8 +183,8 @@ def environment_name(key: str) -> str:
 
 
 def flag_name(key: str) -> str:
-    """Return the command-line flag of a dotted key."""
-    return "--" + key.replace(".", "-").replace("_", "-")
+    """Return the command-line flag of a dotted key; those of `exporter` are flags of the command of that name."""
+    return "--" + key.removeprefix("exporter.").replace(".", "-").replace("_", "-")
 
 
 def _keys(struct: type[msgspec.Struct], prefix: str) -> Iterator[tuple[str, type]]:

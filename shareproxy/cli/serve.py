@@ -16,7 +16,12 @@ from shareproxy.cli.options import connection_options, lag_source_option, settin
 )
 @click.option("--node-ports", metavar="LO-HI", help="Ports for the brokers.  [default: 19100-19163]")
 @click.option("--node-ids", metavar="IDS", help="Node ids in the order of their ports, as 1-3,1000.  [default: 0-…]")
-@click.option("--http", metavar="HOST:PORT", help="Health probes /livez and /readyz.  [default: off]")
+@click.option("--tls-certificate", metavar="FILE", help="PEM file: speak TLS with clients; SIGHUP reads it again.")
+@click.option("--tls-key", metavar="FILE", help="PEM file with its key, if that is not in the same file.")
+@click.option(
+    "--node-hosts", metavar="PATTERN", help="With TLS: one port and a host name per node, as b{node_id}.kafka.example."
+)
+@click.option("--http", metavar="HOST:PORT", help="Metrics, JSON and health probes.  [default: off]")
 @lag_source_option
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.  [default: info]")
 @with_exit_code
@@ -28,6 +33,9 @@ def serve(
     advertised_host: str | None,
     node_ports: str | None,
     node_ids: str | None,
+    tls_certificate: str | None,
+    tls_key: str | None,
+    node_hosts: str | None,
     http: str | None,
     lag_source: str | None,
     log_level: str | None,
@@ -44,6 +52,9 @@ def serve(
             "advertised_host": advertised_host,
             "node_ports": node_ports,
             "node_ids": node_ids,
+            "tls.certificate": tls_certificate,
+            "tls.key": tls_key,
+            "node_hosts": node_hosts,
             "http": http,
             "command_config": command_config,
             "lag_source": lag_source,

@@ -1,41 +1,78 @@
-"""Answer health probes over HTTP: `/livez` and `/readyz`.
+"""Answer over HTTP: metrics, the JSON API and health probes, all from memory.
 
-In: GET requests. Out: 200, or 503 with the reason in one line. Must never: ask a broker; the state is told to it.
+In: GET and HEAD requests. Out: the newest snapshot, or 503 with the reason in a sentence.
+Must never: ask a broker, or show a snapshot that is too old.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from http import HTTPStatus
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-# a probe sends one short request; anything longer or slower is not a probe
-MAX_REQUEST_BYTES: Final = 8_192
-REQUEST_SECONDS: Final = 5.0
+import msgspec
+from aiohttp import web
+from prometheus_client.exposition import choose_encoder
+
+from shareproxy.observe.exporter import Exporter
+from shareproxy.observe.exposition import Format, blocks
+from shareproxy.observe.json_api import group_pieces, groups_pieces
+from shareproxy.observe.slices import Slices
+from shareproxy.observe.snapshot import Snapshot
+from shareproxy.protocol.ids import GroupId
 
 Readiness = Callable[[], str | None]
 """Returns `None` when ready, else the reason in one sentence."""
 
+# what is handed to the socket at once; while it is slow, no more than this waits in memory for each client
+BLOCK_BYTES: Final = 262_144
+# answers under way may still be finished when we are told to stop
+STOP_SECONDS: Final = 1.0
+NO_STORE: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+JSON_TYPE: Final = "application/json; charset=utf-8"
+PLAIN_TYPE: Final = "text/plain; charset=utf-8"
+LIVE_PATHS: Final = ("/livez", "/healthz", "/health")
+READY_PATHS: Final = ("/readyz", "/ready")
+INDEX: Final = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>shareproxy</title></head>
+<body><h1>shareproxy</h1><ul>
+<li><a href="metrics">/metrics</a> for Prometheus</li>
+<li><a href="api/v1/groups">/api/v1/groups</a> and /api/v1/groups/NAME as JSON</li>
+<li><a href="readyz">/readyz</a>, <a href="livez">/livez</a> for probes</li>
+</ul></body></html>
+"""
 
-class HealthServer:
-    """Serve the two probe paths on one address.
+
+class HttpServer:
+    """Serve one address.
 
     Args:
         host: address to bind.
         port: port to bind, 0 for any free one.
-        readiness: asked on each `/readyz`.
+        readiness: asked on each `/readyz`, one after the other; the first reason is told.
+        exporter: what metrics and the API show; without one only the probes are there.
     """
 
-    def __init__(self, host: str, port: int, readiness: Readiness) -> None:
-        self._host, self._port, self._readiness = host, port, readiness
-        self._server: asyncio.Server | None = None
+    def __init__(self, host: str, port: int, readiness: Sequence[Readiness], exporter: Exporter | None = None) -> None:
+        self._host, self._port, self._readiness, self._exporter = host, port, tuple(readiness), exporter
+        # later parts, such as a page, add their routes before the start
+        self.application = web.Application()
+        self._runner: web.AppRunner | None = None
+        router = self.application.router
+        for path in LIVE_PATHS:
+            router.add_get(path, _live)
+        for path in READY_PATHS:
+            router.add_get(path, self._ready)
+        router.add_get("/", _index)
+        if exporter is not None:
+            router.add_get("/metrics", self._metrics)
+            router.add_get("/api/v1/groups", self._groups)
+            router.add_get("/api/v1/groups/{group:.+}", self._group)
 
     @property
     def port(self) -> int:
         """Return the bound port."""
-        assert self._server is not None
-        return int(self._server.sockets[0].getsockname()[1])
+        assert self._runner is not None
+        return int(self._runner.addresses[0][1])
 
     async def start(self) -> None:
         """Bind and listen.
@@ -43,43 +80,107 @@ class HealthServer:
         Raises:
             OSError: the address cannot be bound.
         """
-        self._server = await asyncio.start_server(self._serve, self._host, self._port, limit=MAX_REQUEST_BYTES)
+        self._runner = web.AppRunner(
+            self.application, access_log=None, handle_signals=False, shutdown_timeout=STOP_SECONDS
+        )
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self._host, self._port).start()
 
     async def stop(self) -> None:
         """Stop listening and drop open connections."""
-        if self._server is not None:
-            self._server.close()
-            await self._server.wait_closed()
+        if self._runner is not None:
+            await self._runner.cleanup()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            async with asyncio.timeout(REQUEST_SECONDS):
-                head = await reader.readuntil(b"\r\n\r\n")
-                status, text = self._answer(head)
-                writer.write(_response(status, text))
-                await writer.drain()
-        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
-            pass  # not a probe; nothing to tell it
-        finally:
-            writer.close()
+    async def _ready(self, request: web.Request) -> web.Response:
+        for readiness in self._readiness:
+            reason = readiness()
+            if reason is not None:
+                return _text(f"{reason}\n", status=503)
+        return _text("ready\n")
 
-    def _answer(self, head: bytes) -> tuple[HTTPStatus, str]:
-        method, _, rest = head.partition(b" ")
-        path = rest.partition(b" ")[0].partition(b"?")[0]
-        if method not in (b"GET", b"HEAD"):
-            return HTTPStatus.METHOD_NOT_ALLOWED, "only GET is served here"
-        if path == b"/livez":
-            return HTTPStatus.OK, "alive"
-        if path == b"/readyz":
-            reason = self._readiness()
-            return (HTTPStatus.OK, "ready") if reason is None else (HTTPStatus.SERVICE_UNAVAILABLE, reason)
-        return HTTPStatus.NOT_FOUND, "paths here: /livez /readyz"
+    async def _metrics(self, request: web.Request) -> web.StreamResponse:
+        assert self._exporter is not None
+        # how a client words that it can read OpenMetrics is the library's knowledge
+        _, content_type = choose_encoder(request.headers.get("Accept", ""))
+        form = Format.OPENMETRICS if content_type.startswith("application/openmetrics-text") else Format.TEXT
+        gzip = "gzip" in _accepted(request.headers.get("Accept-Encoding", ""))
+        pieces, length = self._exporter.answer(form, gzip=gzip)
+        headers = {"Content-Type": form.value, "Vary": "Accept, Accept-Encoding"}
+        if gzip:
+            headers["Content-Encoding"] = "gzip"
+        return await _send(request, blocks(pieces, BLOCK_BYTES), headers, length)
+
+    async def _groups(self, request: web.Request) -> web.StreamResponse:
+        snapshot, age = self._snapshot()
+        return await _send_json(request, groups_pieces(snapshot, age))
+
+    async def _group(self, request: web.Request) -> web.StreamResponse:
+        snapshot, age = self._snapshot()
+        name = request.match_info["group"]
+        view = snapshot.groups.get(GroupId(name))
+        if view is None:
+            raise _problem(
+                404,
+                f"share group {name!r} is not among the watched groups of this cluster; /api/v1/groups lists them, and "
+                "a new group is seen at the next look",
+            )
+        return await _send_json(request, group_pieces(snapshot, view, age))
+
+    def _snapshot(self) -> tuple[Snapshot, float]:
+        assert self._exporter is not None
+        collector = self._exporter.collector
+        snapshot, age = collector.fresh, collector.age
+        if snapshot is None or age is None:
+            raise _problem(503, collector.why_not_fresh() or "not ready")
+        return snapshot, age
 
 
-def _response(status: HTTPStatus, text: str) -> bytes:
-    body = f"{text}\n".encode()
-    head = (
-        f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: text/plain; charset=utf-8\r\n"
-        f"Content-Length: {len(body)}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
-    )
-    return head.encode() + body
+async def _live(request: web.Request) -> web.Response:
+    return _text("alive\n")
+
+
+async def _index(request: web.Request) -> web.Response:
+    return _text(INDEX, content_type="text/html; charset=utf-8")
+
+
+def _text(text: str, *, status: int = 200, content_type: str = PLAIN_TYPE) -> web.Response:
+    return web.Response(body=text.encode(), status=status, headers={**NO_STORE, "Content-Type": content_type})
+
+
+def _problem(status: int, sentence: str) -> web.HTTPException:
+    kinds: Mapping[int, type[web.HTTPException]] = {404: web.HTTPNotFound, 503: web.HTTPServiceUnavailable}
+    body = msgspec.json.encode({"error": sentence}).decode() + "\n"
+    return kinds[status](text=body, headers=NO_STORE, content_type="application/json")
+
+
+def _accepted(header: str) -> set[str]:
+    """Return the codings that a client takes; one with the weight 0 it does not take."""
+    codings = set()
+    for item in header.lower().split(","):
+        coding, _, parameter = item.partition(";")
+        weight = parameter.replace(" ", "").removeprefix("q=")
+        if weight.rstrip("0") not in ("", "0.") or not parameter:
+            codings.add(coding.strip())
+    return codings
+
+
+async def _send_json(request: web.Request, pieces: Iterable[bytes]) -> web.StreamResponse:
+    slices, made = Slices(), []
+    for piece in pieces:
+        made.append(piece)
+        await slices.turn()
+    return await _send(request, blocks(made, BLOCK_BYTES), {"Content-Type": JSON_TYPE}, sum(map(len, made)))
+
+
+async def _send(
+    request: web.Request, pieces: Iterable[bytes], headers: Mapping[str, str], length: int
+) -> web.StreamResponse:
+    response = web.StreamResponse(headers={**NO_STORE, **headers, "Content-Length": str(length)})
+    await response.prepare(request)
+    if request.method != "HEAD":
+        slices = Slices()
+        for piece in pieces:
+            await response.write(piece)  # waits while the client is slow
+            await slices.turn()
+    await response.write_eof()
+    return response

@@ -38,7 +38,7 @@ def run_shareproxy(*arguments: str, timeout: float = 60.0) -> subprocess.Complet
 
 
 class Served:
-    """A running `shareproxy serve`."""
+    """A running `shareproxy serve` or `shareproxy exporter`."""
 
     def __init__(self, process: subprocess.Popen[bytes], ports: range, log: IO[bytes]) -> None:
         self.process, self._ports, self._log = process, ports, log
@@ -68,7 +68,7 @@ class Served:
         return self.process.wait(STOP_SECONDS)
 
     def _alive(self) -> bool:
-        assert self.process.poll() is None, f"shareproxy serve ended:\n{self.log()}"
+        assert self.process.poll() is None, f"shareproxy ended:\n{self.log()}"
         return True
 
 
@@ -76,9 +76,22 @@ class Served:
 def serving(bootstrap_servers: str, *flags: str) -> Iterator[Served]:
     """Run `shareproxy serve` in front of a cluster, with health probes, on free ports."""
     ports = ports_side_by_side(NODE_PORTS + 2)
-    command = [sys.executable, "-m", "shareproxy", "serve", "--bootstrap-server", bootstrap_servers]
-    command += ["--listen", f"127.0.0.1:{ports[0]}", "--http", f"127.0.0.1:{ports[1]}"]
-    command += ["--node-ports", f"{ports[2]}-{ports[-1]}", *flags]
+    more = ("--listen", f"127.0.0.1:{ports[0]}", "--node-ports", f"{ports[2]}-{ports[-1]}", *flags)
+    with _running("serve", bootstrap_servers, ports, *more) as served:
+        yield served
+
+
+@contextlib.contextmanager
+def exporting(bootstrap_servers: str, *flags: str) -> Iterator[Served]:
+    """Run `shareproxy exporter` on a free port."""
+    with _running("exporter", bootstrap_servers, ports_side_by_side(2), *flags) as served:
+        yield served
+
+
+@contextlib.contextmanager
+def _running(name: str, bootstrap_servers: str, ports: range, *flags: str) -> Iterator[Served]:
+    command = [sys.executable, "-m", "shareproxy", name, "--bootstrap-server", bootstrap_servers]
+    command += ["--http", f"127.0.0.1:{ports[1]}", *flags]
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=clean_environment())
         try:

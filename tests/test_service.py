@@ -1,0 +1,174 @@
+"""Which parts run in one process, and what they are told."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import aiohttp
+import pytest
+from structlog.testing import capture_logs
+
+from shareproxy.cluster.security import PLAINTEXT
+from shareproxy.config import ConfigError, Settings, load_settings
+from shareproxy.lag.visible_model import Want
+from shareproxy.proxy.client_tls import ClientTls
+from shareproxy.service import EXPORTER_HTTP, Service, proxy_settings
+from shareproxy.testing.kafka_security import make_certificates
+from shareproxy.testing.ports import ports_side_by_side
+
+NOBODY = "127.0.0.1:1"
+
+
+def settings(**flags: object) -> Settings:
+    """Return settings of a service whose cluster is not there, on free ports."""
+    ports = ports_side_by_side(4)
+    listening = {"listen": f"127.0.0.1:{ports[0]}", "node_ports": f"{ports[1]}-{ports[2]}"}
+    return load_settings(None, {}, {"bootstrap_server": NOBODY, **listening, **flags})
+
+
+@pytest.mark.parametrize(
+    ("code", "imported"),
+    [
+        ("Service(s, with_proxy=True, with_exporter=False)", "proxy"),
+        ("Service(s, with_proxy=False, with_exporter=True)", "observe prometheus_client"),
+        (
+            "Service(msgspec.structs.replace(s, http='127.0.0.1:0'), with_proxy=True, with_exporter=True)",
+            "aiohttp observe prometheus_client proxy",
+        ),
+    ],
+)
+def test_only_what_runs_is_imported(code: str, imported: str) -> None:
+    """A proxy without HTTP starts fast."""
+    program = (
+        "import asyncio, sys, msgspec\n"
+        "from shareproxy.config import Settings\n"
+        "from shareproxy.service import Service\n"
+        "s = Settings(bootstrap_server='127.0.0.1:1')\n"
+        f"async def main(): {code}\n"
+        "asyncio.run(main())\n"
+        "rooms = {'aiohttp', 'prometheus_client', 'shareproxy.proxy', 'shareproxy.observe'}\n"
+        "print(*sorted(room.removeprefix('shareproxy.') for room in rooms & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == imported, done.stderr
+
+
+async def test_the_settings_reach_the_collector() -> None:
+    """Each of them."""
+    given = {
+        "exporter.interval": 7.0,
+        "exporter.stale_after": 3,
+        "exporter.include_groups": "a.*",
+        "exporter.exclude_groups": "ab",
+        "exporter.include_topics": "t.*",
+        "exporter.exclude_topics": "tt",
+        "exporter.internal_topics": True,
+        "exporter.visible": "all",
+        "timeout": 2.0,
+    }
+    service = Service(settings(**given), with_proxy=False, with_exporter=True)
+    assert service.exporter is not None
+    told = service.exporter.collector.settings
+    await service.stop()
+
+    assert (told.interval, told.stale_after, told.timeout, told.internal_topics) == (7.0, 3, 2.0, True)
+    assert [told.groups.matches(name) for name in ("a", "ab", "ba")] == [True, False, False]
+    assert [told.topics.matches(name) for name in ("t", "tt", "at")] == [True, False, False]
+    assert told.want == Want.ALL
+
+
+async def test_a_cheap_closer_look() -> None:
+    """Needs no right to read records."""
+    service = Service(settings(**{"exporter.visible": "offsets"}), with_proxy=False, with_exporter=True)
+    assert service.exporter is not None
+    await service.stop()
+    assert service.exporter.collector.settings.want == Want.LOG_START | Want.OPEN
+
+
+async def test_a_wrong_pattern_is_named() -> None:
+    """With its key and what to write instead."""
+    with pytest.raises(ConfigError, match=r"exporter\.exclude_groups: '\[' is not a regular expression"):
+        Service(settings(**{"exporter.exclude_groups": "["}), with_proxy=False, with_exporter=True)
+
+
+async def test_a_port_in_use_is_a_config_error() -> None:
+    """And nothing keeps running."""
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    service = Service(settings(http=f"127.0.0.1:{port}"), with_proxy=True, with_exporter=True)
+    with pytest.raises(ConfigError, match="in use"):
+        await service.start()
+    server.close()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_readiness_names_the_proxys_reason_first() -> None:
+    """Both halves have to be ready; the probe is answered while the cluster is away."""
+    service = Service(settings(http="127.0.0.1:0"), with_proxy=True, with_exporter=True)
+    await service.start()
+    try:
+        assert service.http is not None
+        async with (
+            aiohttp.ClientSession(f"http://127.0.0.1:{service.http.port}") as client,
+            client.get("/readyz") as response,
+        ):
+            assert response.status == 503
+            assert "cluster" in await response.text()
+    finally:
+        await service.stop()
+
+
+def test_the_exporter_has_an_address_of_its_own() -> None:
+    """The documented one."""
+    assert EXPORTER_HTTP == "127.0.0.1:9464"
+
+
+def test_key_without_a_certificate_is_refused() -> None:
+    """The other keys of the table are for nothing then."""
+    with pytest.raises(ConfigError, match=r"tls\.certificate: name the PEM file"):
+        proxy_settings(settings(**{"tls.client_auth": "required"}), PLAINTEXT)
+
+
+def test_tls_settings_reach_the_proxy() -> None:
+    """Each of them."""
+    given = {
+        "tls.certificate": "server.pem",
+        "tls.key": "key.pem",
+        "tls.key_password": "secret",
+        "tls.client_ca": "ca.pem",
+        "tls.client_auth": "requested",
+        "node_hosts": "b{node_id}.kafka.example",
+        "advertised_port": 9093,
+    }
+
+    told = proxy_settings(settings(**given), PLAINTEXT)
+
+    assert told.client_tls == ClientTls("server.pem", "key.pem", "secret", "ca.pem", "requested")
+    assert str(told.node_hosts) == "b{node_id}.kafka.example"
+    assert told.advertised_port == 9093
+
+
+def test_bad_host_pattern_is_a_usage_error() -> None:
+    """It says how to write one."""
+    with pytest.raises(ConfigError, match="write for instance b"):
+        proxy_settings(settings(**{"tls.certificate": "server.pem", "node_hosts": "kafka.example"}), PLAINTEXT)
+
+
+async def test_reload_reads_the_certificate_again(tmp_path: Path) -> None:
+    """What cannot be used is logged, and the service goes on."""
+    made = make_certificates(tmp_path)
+    service = Service(settings(**{"tls.certificate": str(made.server_pem)}), with_proxy=True, with_exporter=False)
+    with capture_logs() as logs:
+        service.reload()
+        made.server_pem.write_text("nothing")
+        service.reload()
+    await service.stop()
+
+    assert [line["event"] for line in logs if "certificates" in line["event"]] == [
+        "certificates reloaded",
+        "certificates not reloaded",
+    ]
+    assert any("server.pem" in line.get("error", "") for line in logs)
