@@ -1,25 +1,26 @@
-"""Open the cluster and the lag engine that a one-shot command asks.
+"""Open the cluster, or the admin client, that a one-shot command asks.
 
-In: settings. Out: an open engine for the time of one coroutine. Must never: keep anything open after it.
+In: settings. Out: something open for the time of one coroutine. Must never: keep anything open after it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from shareproxy.cli.failures import say
 from shareproxy.cluster.cluster import Cluster
 from shareproxy.config import Settings
 from shareproxy.connecting import bootstrap_addresses, own_connection
-from shareproxy.lag.engine import LagEngine
-from shareproxy.lag.model import SourceChoice
+
+if TYPE_CHECKING:
+    from shareproxy.admin import ShareAdmin
 
 T = TypeVar("T")
 
 
-def ask_engine(settings: Settings, question: Callable[[LagEngine, Cluster], Awaitable[T]]) -> T:
+def ask_cluster(settings: Settings, question: Callable[[Cluster], Awaitable[T]]) -> T:
     """Run one question against the cluster that the settings name.
 
     Raises:
@@ -38,7 +39,23 @@ def ask_engine(settings: Settings, question: Callable[[LagEngine, Cluster], Awai
             client_id=own.client_id,
             connect_timeout=settings.limits.connect_timeout,
         ) as cluster:
-            engine = LagEngine(cluster, source=SourceChoice(settings.lag_source), timeout=settings.timeout)
-            return await question(engine, cluster)
+            return await question(cluster)
 
     return asyncio.run(run())
+
+
+def ask_admin(settings: Settings, question: Callable[[ShareAdmin], Awaitable[T]]) -> T:
+    """Run one question against the admin client of the cluster that the settings name.
+
+    Raises:
+        ConfigError: addresses or the property file are wrong.
+        AdminError: nobody answered, the brokers refused us, or the answer is no.
+    """
+    # imported here: the doctor asks the cluster only
+    from shareproxy.admin import ShareAdmin
+
+    async def ask(cluster: Cluster) -> T:
+        async with ShareAdmin.over(cluster, timeout=settings.timeout, lag_source=settings.lag_source) as admin:
+            return await question(admin)
+
+    return ask_cluster(settings, ask)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import os
 import sys
 import traceback
@@ -34,23 +35,49 @@ def say(sentence: str) -> None:
     """Tell the person something; stdout stays free for data."""
     # stderr may be closed or its reader gone: that is no reason to fail, and never one to write to stdout
     if sys.stderr is not None:
+        if not sentence.isprintable():
+            from shareproxy.cli.tables import printable  # somebody's group may have any name
+
+            sentence = "\n".join(map(printable, sentence.split("\n")))
         with contextlib.suppress(OSError):
             print(f"shareproxy: {sentence}", file=sys.stderr, flush=True)
+
+
+def is_denied(code: int) -> bool:
+    """Return whether Kafka's error code says that a right is missing."""
+    from shareproxy.protocol.errors import ErrorCode
+
+    return code in (
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    )
 
 
 def exit_code_of(error: BaseException) -> ExitCode | None:
     """Return the exit code of a failure that has a sentence of its own, `None` for a bug of ours."""
     # imported here: a command that fails early has not paid for these layers, one that used them has
-    from shareproxy.cluster.errors import AuthenticationFailed, ClusterError, NotAuthorized, PropertiesError
     from shareproxy.config import ConfigError
 
-    if isinstance(error, ConfigError | PropertiesError):
+    if isinstance(error, ConfigError):
+        return ExitCode.USAGE
+    from shareproxy.cluster.errors import AuthenticationFailed, ClusterError, NotAuthorized, PropertiesError
+
+    if isinstance(error, PropertiesError):
         return ExitCode.USAGE
     if isinstance(error, NotAuthorized | AuthenticationFailed):
         return ExitCode.NOT_AUTHORIZED
     if isinstance(error, ClusterError):
         return ExitCode.UNREACHABLE
-    return None
+    from shareproxy.admin.errors import AccessDenied, AdminError, CannotReach, WrongArgument
+
+    if isinstance(error, WrongArgument):
+        return ExitCode.USAGE
+    if isinstance(error, CannotReach):  # also what timed out
+        return ExitCode.UNREACHABLE
+    if isinstance(error, AccessDenied):
+        return ExitCode.NOT_AUTHORIZED
+    return ExitCode.NO if isinstance(error, AdminError) else None
 
 
 def _discard_output() -> None:
@@ -64,6 +91,8 @@ def with_exit_code(command: Callable[P, ExitCode]) -> Callable[P, None]:
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         if sys.stdout is None:  # closed by the caller, as in `shareproxy lag G >&-`
             sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - lives as long as the process
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")  # names have signs that a plain terminal lacks
         try:
             code = command(*args, **kwargs)
             sys.stdout.flush()

@@ -1,28 +1,53 @@
-"""`shareproxy lag`: how far behind share groups are, straight from the brokers."""
+"""`shareproxy lag`: how far behind groups are, straight from the brokers."""
 
 from __future__ import annotations
 
-import csv
-import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from shareproxy.cli.failures import ExitCode, say, with_exit_code
-from shareproxy.cli.options import OUTPUTS, connection_options, lag_source_option, settings_from, timeout_option
+from shareproxy.cli.failures import ExitCode, is_denied, say, with_exit_code
+from shareproxy.cli.options import (
+    OUTPUTS,
+    complete_groups,
+    connection_options,
+    lag_source_option,
+    settings_from,
+    timeout_option,
+)
 from shareproxy.config import ConfigError
-from shareproxy.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from shareproxy.lag.model import GroupLag, LagReport
+    from collections.abc import Sequence
 
-COLUMNS = ("GROUP", "TOPIC", "PARTITION", "START-OFFSET", "END-OFFSET", "LAG", "STATUS")
+    from shareproxy.cli.look import Looked
+    from shareproxy.lag.consumer_model import ConsumerGroupLag
+    from shareproxy.lag.model import GroupLag, PartitionLag
+
+CSV_COLUMNS: Final = ("group", "topic", "partition", "start_offset", "end_offset", "lag", "status")
+CSV_CLOSER: Final = (
+    *("consumable_lag", "consumable_lag_min", "consumable_lag_max"),
+    *("phantom_offsets", "phantom_offsets_min", "phantom_offsets_max"),
+    *("open_transaction_offsets", "unavailable_offsets", "projected_lag", "oldest_record_age_seconds"),
+)
+# consumer groups stand in the same columns of CSV: what they committed is where they go on
+_OF_CONSUMER_GROUPS: Final = {
+    "start_offset": "committed_offset",
+    "consumable_lag": "visible_lag",
+    "consumable_lag_min": "visible_lag_min",
+    "consumable_lag_max": "visible_lag_max",
+}
 
 
 @click.command()
-@click.argument("groups", nargs=-1, metavar="GROUP...")
+@click.argument("groups", nargs=-1, metavar="GROUP...", shell_complete=complete_groups)
 @click.option("--all-groups", is_flag=True, help="Look at every share group.")
 @click.option("--topic", "topics", multiple=True, metavar="T", help="Only this topic; may be repeated.")
+@click.option(
+    "--visible",
+    is_flag=True,
+    help="Look closer: what can still be consumed, phantom offsets, open transactions, age. Needs READ on the topics.",
+)
 @click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table", help="Form of the answer.")
 @connection_options
 @lag_source_option
@@ -32,6 +57,7 @@ def lag(
     groups: tuple[str, ...],
     all_groups: bool,
     topics: tuple[str, ...],
+    visible: bool,
     output: str,
     bootstrap_server: str | None,
     command_config: str | None,
@@ -41,9 +67,9 @@ def lag(
 ) -> ExitCode:
     """Show the lag of share groups, one row per partition.
 
-    An unknown lag is "-" with its reason (null in JSON, empty in CSV), never a number.
-    Exit code 0: answered; 1: a group has no answer, the reason is on stderr; 2: wrong usage;
-    3: no broker answers; 4: not authorised.
+    A GROUP that is a consumer group is shown as well. An unknown lag is "-" (null in JSON, empty in CSV), never a
+    number; its reason is on stderr.
+    Exit code 0: answered; 1: a group has no answer; 2: wrong usage; 3: no broker answers; 4: not authorised.
     """
     if bool(groups) == all_groups:
         raise ConfigError("name the groups to look at, or give --all-groups (one of the two)")
@@ -57,92 +83,177 @@ def lag(
         },
     )
     # the layers below are imported when the flags are known to be right: usage errors answer at once
-    from shareproxy.cli.connect import ask_engine
+    from shareproxy.cli.connect import ask_admin
+    from shareproxy.cli.look import look
+    from shareproxy.lag.visible_model import Want
 
-    report = ask_engine(
-        settings, lambda engine, _: engine.report(None if all_groups else groups, topics=topics or None)
+    want = Want.ALL if visible else None
+    looked = ask_admin(
+        settings, lambda admin: look(admin, None if all_groups else groups, topics=topics or None, want=want)
     )
     if output == "json":
-        print_json(report)
+        _print_json(looked)
     elif output == "csv":
-        print_csv(report)
+        _print_csv(looked, closer=visible)
     else:
-        print_table(report)
-    return _judge(report, all_groups=all_groups)
+        _print_tables(looked, closer=visible)
+    return _judge(looked, all_groups=all_groups, sums=output == "table")
 
 
-def _judge(report: LagReport, *, all_groups: bool) -> ExitCode:
-    """Say what is wrong with each group that has no answer, and choose the exit code."""
+def _judge(looked: Looked, *, all_groups: bool, sums: bool) -> ExitCode:
+    """Say what each group comes to and what is wrong with it, and choose the exit code."""
+    from shareproxy.cli.sentences import lag_sentence, notes, reasons
+
     code = ExitCode.DONE
-    if all_groups and not report.groups:
+    for problem in looked.report.problems:
+        say(problem)
+    if all_groups and not looked.report.groups:
         say("there is no share group on this cluster that you may see")
-    for group in report.groups:
-        if group.error is None:
-            if group.partitions and not group.partitions_known:
-                say(f"{group.group}: lag is unknown in all {group.partitions_total} partitions; {_reason(group)}")
-                code = max(code, ExitCode.NO)
+    for group in looked.report.groups:
+        if group.error is not None:
+            say(group.error.message)
+            code = max(code, ExitCode.NOT_AUTHORIZED if is_denied(group.error.code) else ExitCode.NO)
+        if not group.partitions:
             continue
-        say(group.error.message)
-        denied = group.error.code in (
-            ErrorCode.GROUP_AUTHORIZATION_FAILED,
-            ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-        )
-        code = max(code, ExitCode.NOT_AUTHORIZED if denied else ExitCode.NO)
+        if sums or not group.partitions_known:
+            say(lag_sentence(group))
+        if not group.partitions_known:
+            code = max(code, ExitCode.NO)
+    for sentence in reasons(row for group in looked.report.groups for row in group.partitions):
+        say(sentence)
+    for sentence in notes(looked.report.groups):
+        say(sentence)
+    return max(code, _judge_consumer_groups(looked.consumer_groups, sums=sums))
+
+
+def _judge_consumer_groups(groups: Sequence[ConsumerGroupLag], *, sums: bool) -> ExitCode:
+    from shareproxy.cli.sentences import consumer_notes, consumer_sentence, reasons
+
+    code = ExitCode.DONE
+    for group in groups:
+        if group.error is not None:
+            say(group.error.message)
+            code = max(code, ExitCode.NOT_AUTHORIZED if is_denied(group.error.code) else ExitCode.NO)
+        elif not group.partitions:
+            say(f"{group.group} (a {group.type or 'consumer'} group): has no partition with a committed offset")
+        elif sums or not group.partitions_known:
+            say(consumer_sentence(group))
+        if group.partitions and not group.partitions_known:
+            code = max(code, ExitCode.NO)
+    for sentence in (*reasons(row for group in groups for row in group.partitions), *consumer_notes(groups)):
+        say(sentence)
     return code
 
 
-def _reason(group: GroupLag) -> str:
-    """Return why the first partition has no lag."""
-    row = group.partitions[0]
-    return row.message or f"{row.topic}-{row.partition} has the status {row.status.value}"
-
-
-def print_json(report: LagReport) -> None:
+def _print_json(looked: Looked) -> None:
     """Print the documented JSON."""
-    import msgspec
+    from shareproxy.cli.documents import print_json
 
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(report.to_dict()), indent=2).decode() + "\n")
+    document = looked.report.to_dict()
+    if looked.consumer_groups:
+        document["consumer_groups"] = [group.to_dict() for group in looked.consumer_groups]
+    print_json(document)
 
 
-def rows(report: LagReport) -> list[tuple[str, str, str, str, str, str, str]]:
-    """Turn the report into cells; what is unknown is an empty cell."""
-    return [
-        (
-            group.group,
-            row.topic,
-            str(row.partition),
-            _number(row.start_offset),
-            _number(row.end_offset),
-            _number(row.lag),
-            row.status.value,
-        )
-        for group in report.groups
+def _print_csv(looked: Looked, *, closer: bool) -> None:
+    """Print one line per partition."""
+    from shareproxy.cli.documents import print_csv
+
+    rows, more = [], CSV_CLOSER if closer else ()
+    for group in looked.report.groups:
+        for row in group.partitions:
+            cells = row.to_dict()
+            values = [cells.get(key) for key in (*CSV_COLUMNS[1:], *more)]
+            rows.append([group.group, *("" if value is None else str(value) for value in values)])
+    for other in looked.consumer_groups:
+        for seen in other.partitions:
+            cells = seen.to_dict()
+            values = [cells.get(_OF_CONSUMER_GROUPS.get(key, key)) for key in (*CSV_COLUMNS[1:], *more)]
+            rows.append([other.group, *("" if value is None else str(value) for value in values)])
+    print_csv((*CSV_COLUMNS, *more), rows)
+
+
+def _print_tables(looked: Looked, *, closer: bool) -> None:
+    """Print share groups, then consumer groups, each in columns of their own."""
+    from shareproxy.cli.tables import Column, print_table
+
+    columns = [
+        Column("GROUP", shrinks=True, rank=1),
+        Column("TOPIC", shrinks=True),
+        Column("PARTITION", right=True),
+        Column("START-OFFSET", right=True, rank=9),
+        Column("END-OFFSET", right=True, rank=8),
+        Column("LAG", right=True),
+    ]
+    if closer:
+        columns += [
+            Column("CONSUMABLE", right=True),
+            Column("PHANTOM", right=True, rank=2),
+            Column("OPEN", right=True, rank=5),
+            Column("GONE", right=True, rank=6),
+            Column("PROJECTED", right=True, rank=7),
+            Column("OLDEST", right=True, rank=4),
+        ]
+    columns.append(Column("STATUS", rank=3))
+    rows = [
+        [cell or "-" for cell in _cells(group, row, closer=closer)]
+        for group in looked.report.groups
         for row in group.partitions
     ]
+    if rows:
+        print_table(columns, rows)
+    if looked.consumer_groups:
+        _print_consumer_table(looked.consumer_groups, closer=closer, after_another=bool(rows))
 
 
-def print_csv(report: LagReport) -> None:
-    """Print comma-separated values with a heading in small letters."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow([column.lower().replace("-", "_") for column in COLUMNS])
-    writer.writerows(rows(report))
+def _print_consumer_table(groups: Sequence[ConsumerGroupLag], *, closer: bool, after_another: bool) -> None:
+    from shareproxy.cli.sentences import bounded, number
+    from shareproxy.cli.tables import Column, print_table
+
+    columns = [
+        Column("GROUP", shrinks=True, rank=1),
+        Column("TOPIC", shrinks=True),
+        Column("PARTITION", right=True),
+        Column("COMMITTED-OFFSET", right=True, rank=9),
+        Column("END-OFFSET", right=True, rank=8),
+        Column("LAG", right=True),
+    ]
+    if closer:
+        columns += [
+            Column("CONSUMABLE", right=True),
+            Column("PHANTOM", right=True, rank=2),
+            Column("OPEN", right=True, rank=5),
+        ]
+    columns.append(Column("STATUS", rank=3))
+    rows = []
+    for group in groups:
+        for row in group.partitions:
+            cells = [group.group, row.topic, str(row.partition), number(row.committed_offset), number(row.end_offset)]
+            cells.append(number(row.lag))
+            if closer:
+                cells.append(bounded(row.visible_lag, row.visible_lag_min, row.visible_lag_max))
+                cells += [number(row.phantom_offsets), number(row.open_transaction_offsets)]
+            cells.append(row.status.value)
+            rows.append([cell or "-" for cell in cells])
+    if rows:
+        if after_another:
+            print()
+        print_table(columns, rows)
 
 
-def print_table(report: LagReport) -> None:
-    """Print aligned columns, and under each group the sum with its completeness."""
-    cells = rows(report)
-    if not cells:
-        return
-    from shareproxy.cli.tables import print_columns
+def _cells(group: GroupLag, row: PartitionLag, *, closer: bool) -> list[str]:
+    """Return the cells of one partition; what is unknown is an empty one."""
+    from shareproxy.cli.sentences import age, bounded, consumable, number, phantom
 
-    print_columns(COLUMNS, [tuple(cell or "-" for cell in row) for row in cells], right=range(2, 6))
-    for group in report.groups:
-        if group.partitions_known:
-            known = f"{group.partitions_known} of {group.partitions_total} partitions"
-            note = "" if group.complete else f"; unknown for {group.partitions_total - group.partitions_known}"
-            say(f"{group.group}: lag {group.lag} in {known}{note}")
-
-
-def _number(value: int | None) -> str:
-    return "" if value is None else str(value)
+    cells = [group.group, row.topic, str(row.partition), number(row.start_offset), number(row.end_offset)]
+    cells.append(number(row.lag))
+    if closer:
+        visible = row.visible
+        if visible is None:
+            cells += [""] * 6
+        else:
+            cells += [bounded(*consumable(visible)), bounded(*phantom(visible))]
+            cells += [number(visible.open_transaction_offsets), number(visible.unavailable_offsets)]
+            cells += [number(visible.projected_lag), age(visible.oldest_record_age_seconds)]
+    cells.append(row.status.value)
+    return cells

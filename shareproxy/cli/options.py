@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from shareproxy.config import ConfigError, Settings, load_settings
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 CONFIG_VARIABLE: Final = "SHAREPROXY_CONFIG"
 OUTPUTS: Final = ("table", "json", "csv")
@@ -21,13 +25,20 @@ lag_source_option: Final = click.option(
     "--lag-source", type=click.Choice(LAG_SOURCES), help="Take lag from this source only.  [default: auto]"
 )
 timeout_option: Final = click.option(
-    "--timeout", type=float, metavar="SECONDS", help="How long to wait for the cluster.  [default: 10]"
+    "--timeout", type=float, metavar="SECONDS", help="How long to wait for the cluster.  [default: 3]"
 )
 _CONNECTION: Final = (
     click.option("--bootstrap-server", metavar="HOST:PORT[,…]", help="Brokers to ask first."),
     click.option("--command-config", metavar="FILE", help="Java client property file."),
     click.option("--config", metavar="FILE", help="TOML file with settings."),
 )
+
+
+def complete_groups(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Complete the name of a share group; costs nothing unless a shell asks for it."""
+    from shareproxy.cli.completion import group_names
+
+    return group_names(context, parameter, typed)
 
 
 def connection_options(command: F) -> F:
@@ -54,3 +65,25 @@ def settings_from(config: str | None, flags: Mapping[str, object]) -> Settings:
             "or put bootstrap_server into the file of --config"
         )
     return settings
+
+
+def topic_selection(topics: Sequence[str]) -> dict[str, list[int] | None] | None:
+    """Read the values of a `--topic T[:0,1]` that may be repeated.
+
+    Returns:
+        Partitions by topic, `None` for all of a topic's; `None` where nothing was given.
+
+    Raises:
+        ConfigError: a value is neither `T` nor `T:0,1`.
+    """
+    chosen: dict[str, list[int] | None] = {}
+    for text in topics:
+        topic, colon, listed = text.partition(":")
+        if not topic or (colon and not re.fullmatch(r"\d+(,\d+)*", listed)):
+            raise ConfigError(f"--topic: {text!r} is not a topic; write orders, or orders:0,1 for two partitions")
+        before = chosen.get(topic, [])
+        if not colon or before is None:
+            chosen[topic] = None
+        else:
+            chosen[topic] = sorted({*before, *map(int, listed.split(","))})
+    return chosen or None

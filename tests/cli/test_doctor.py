@@ -11,6 +11,7 @@ from shareproxy.cli import connect
 from shareproxy.cli.main import app
 from shareproxy.lag.doctor import BrokerCheck, Explanation, SourceCheck
 from shareproxy.lag.model import Source
+from shareproxy.lag.rights import TopicRights
 from shareproxy.protocol.ids import NodeId
 
 BROKER = BrokerCheck(NodeId(1), "kafka", 9092, {"DescribeShareGroupOffsets": 1, "ShareGroupDescribe": None})
@@ -20,9 +21,11 @@ NO_RIGHT = Explanation(
 )
 
 
-def run(monkeypatch: pytest.MonkeyPatch, found: Explanation, *arguments: str) -> Result:
+def run(
+    monkeypatch: pytest.MonkeyPatch, found: Explanation, *arguments: str, rights: tuple[TopicRights, ...] = ()
+) -> Result:
     """Run the command on given findings."""
-    monkeypatch.setattr(connect, "ask_engine", lambda settings, question: found)
+    monkeypatch.setattr(connect, "ask_cluster", lambda settings, question: (found, rights))
     return CliRunner().invoke(app, ["doctor", "--bootstrap-server", "b:9092", *arguments])
 
 
@@ -60,3 +63,28 @@ def test_json_has_the_same_findings(monkeypatch: pytest.MonkeyPatch) -> None:
     document = json.loads(run(monkeypatch, NO_RIGHT, "--output", "json").stdout)
     assert document["cluster_action"] is False
     assert document["sources"][0] == {"source": "summary", "works": False, "sentence": "grant CLUSTER_ACTION"}
+    assert document["topics"] == []
+
+
+@pytest.mark.parametrize(
+    ("right", "line", "code"),
+    [
+        (TopicRights("orders", True, True, True), "  [ok] topic orders: can be read, so a closer look", 0),
+        (TopicRights("orders", True, True, False), "  [no] topic orders: can be seen, but not read; for a closer", 0),
+        (TopicRights("orders", True, True, None), "  [??] topic orders: can be seen; the brokers do not tell", 0),
+        (TopicRights("orders", True, False, False), "  [no] topic orders: hidden; grant DESCRIBE on it", 1),
+        (TopicRights("orders", False), "  [no] topic orders: does not exist; check its name", 1),
+    ],
+)
+def test_rights_on_topics(monkeypatch: pytest.MonkeyPatch, right: TopicRights, line: str, code: int) -> None:
+    """What a closer look needs is said; only a topic of which nothing can be seen is unhealthy."""
+    result = run(monkeypatch, HEALTHY, "--topic", "orders", rights=(right,))
+    assert line in result.stdout
+    assert result.exit_code == code
+
+
+def test_rights_are_in_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As names and values."""
+    right = TopicRights("orders", True, True, False)
+    document = json.loads(run(monkeypatch, HEALTHY, "--topic", "orders", "-o", "json", rights=(right,)).stdout)
+    assert document["topics"] == [{"topic": "orders", "exists": True, "describe": True, "read": False}]

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
+from shareproxy.admin.errors import (
+    AccessDenied,
+    AdminError,
+    CannotReach,
+    GroupNotFound,
+    OffsetRefused,
+    TimedOut,
+    WrongArgument,
+)
 from shareproxy.cli import failures
 from shareproxy.cli.failures import ExitCode, with_exit_code
 from shareproxy.cluster.errors import AuthenticationFailed, NotAuthorized, PropertiesError, Unreachable
@@ -33,6 +46,13 @@ def run(error: BaseException | None) -> int:
         (Unreachable("b:9092 cannot be reached"), 3),
         (AuthenticationFailed("wrong password"), 4),
         (NotAuthorized("no right"), 4),
+        (WrongArgument("no such target"), 2),
+        (CannotReach("b:9092 cannot be reached"), 3),
+        (TimedOut("no answer in 3 s"), 3),
+        (AccessDenied("grant ALTER", 30, operation="ALTER", resource="group 'g'"), 4),
+        (GroupNotFound("no such group", 69), 1),
+        (OffsetRefused("past the end"), 1),
+        (AdminError("the broker said no", 42), 1),
     ],
 )
 def test_a_failure_is_one_sentence_and_a_code(error: Exception, code: int, capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,3 +96,20 @@ def test_a_bug_shows_its_traceback_when_asked(
     monkeypatch.setenv("SHAREPROXY_DEBUG", "1")
     assert run(ZeroDivisionError("division by zero")) == 70
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_name_cannot_speak_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Control characters of a group's name are written out; a sentence may have several lines."""
+    failures.say("\x1b[2Jworkers: lag 1\nand so on")
+    assert capsys.readouterr().err == "shareproxy: \\x1b[2Jworkers: lag 1\nand so on\n"
+
+
+def test_signs_that_stdout_lacks_are_written_out() -> None:
+    """A plain terminal gets an answer, not a failure."""
+    code = (
+        "from shareproxy.cli.failures import ExitCode, with_exit_code\n"
+        "with_exit_code(lambda: print('gr\\u00fcn \\u2588') or ExitCode.DONE)()"
+    )
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stdout) == (0, "gr\\xfcn \\u2588\n")

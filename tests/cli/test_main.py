@@ -9,8 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from shareproxy.cli.main import COMMANDS, app
 from shareproxy.version import __version__
+
+WITHOUT_CLUSTER = ("demo", "completion", "offsets")
 
 
 def shareproxy(*arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -31,14 +35,51 @@ def test_version_is_printed() -> None:
     assert shareproxy("--version").stdout == f"shareproxy {__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["serve", "lag", "doctor", "demo"])
+@pytest.mark.parametrize("command", [*COMMANDS, "offsets reset", "offsets delete"])
 def test_each_command_explains_itself(command: str) -> None:
     """`--help` works without a cluster, and names the flags as Kafka's tools do."""
-    done = shareproxy(command, "--help")
-    assert done.returncode == 0
-    if command != "demo":
+    done = CliRunner().invoke(app, [*command.split(), "--help"])
+    assert done.exit_code == 0
+    if command not in WITHOUT_CLUSTER:
         assert "--bootstrap-server" in done.stdout
         assert "--command-config" in done.stdout
+
+
+def test_help_names_every_command() -> None:
+    """In one line each."""
+    done = shareproxy("--help")
+    listed = [line.split()[0] for line in done.stdout.partition("Commands:\n")[2].splitlines()]
+    assert listed == list(COMMANDS)
+
+
+def test_only_the_command_that_runs_is_imported() -> None:
+    """Short commands start fast."""
+    code = (
+        "import sys; from shareproxy.cli.main import app; app(['lag', '--help'], standalone_mode=False); "
+        "print([name for name in sys.modules if name.startswith(('shareproxy.lag', 'shareproxy.admin', 'asyncio')) "
+        "or name in ('shareproxy.cli.describe', 'shareproxy.cli.serve')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.endswith("\n[]\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["lagg", "workers"], "No such command 'lagg'. Did you mean 'lag'?"),
+        (["describ", "workers"], "No such command 'describ'. Did you mean 'describe'?"),
+        (["qqq"], "No such command 'qqq'. Choose one of lag, groups, describe,"),
+        (["lag", "--al-groups"], "--all-groups"),
+        (["wait", "g", "--visble"], "--visible"),
+        (["offsets", "rest", "g"], "Did you mean 'reset'?"),
+        (["--verson"], "--version"),
+    ],
+)
+def test_a_word_that_is_wrong_names_the_nearest(arguments: list[str], hint: str) -> None:
+    """Commands and flags alike."""
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 2
+    assert hint in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -56,6 +97,10 @@ def test_each_command_explains_itself(command: str) -> None:
         (["serve", "--bootstrap-server", "b:1", "--listen", "0.0.0.0:0"], "--advertised-host"),
         (["serve", "--bootstrap-server", "b:1", "--log-level", "loud"], "debug, info, warning, error"),
         (["lag", "g", "--botstrap-server", "b:1"], "--bootstrap-server"),
+        (["groups", "--type", "queue"], "'consumer'"),
+        (["describe", "g", "--bootstrap-server", "b:1", "--topic", "t:x"], "orders:0,1"),
+        (["wait", "g", "--timeout", "soon"], "'soon' is not a valid float"),
+        (["offsets", "reset", "g", "--bootstrap-server", "b:1"], "--to-earliest"),
     ],
 )
 def test_wrong_usage_is_2_and_says_what_to_write(arguments: list[str], text: str) -> None:
