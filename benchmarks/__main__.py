@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-NAMES = ("codec", "describe", "commands", "start")
+NAMES = ("codec", "describe", "commands", "start", "exporter", "lag_scale", "lag_rows", "lag_admin", "lag_frozen")
 
 
 def main() -> int:
