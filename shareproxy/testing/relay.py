@@ -11,15 +11,14 @@ import contextlib
 import random
 import socket
 import struct
-import threading
 from collections.abc import Callable, Collection, Coroutine, Iterator
 from enum import StrEnum
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
+
+from shareproxy.testing.lifetime import START_SECONDS, Lifetime
 
 HOST: Final = "127.0.0.1"
 CHUNK_BYTES: Final = 65_536
-START_SECONDS: Final = 30.0
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 T = TypeVar("T")
@@ -47,7 +46,7 @@ class _Faults:
         self.open.set()
 
 
-class FaultyRelay:
+class FaultyRelay(Lifetime):
     """A relay in front of one address, for as long as a `with` or an `async with` block lasts.
 
     With `async with` it runs in the running event loop; with `with` in a thread of its own, for blocking clients.
@@ -70,43 +69,22 @@ class FaultyRelay:
         self._faults: dict[Way, _Faults] = {}
         self._lines: set[_Line] = set()
         self._server: asyncio.Server | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._refuses = False
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
-    async def __aenter__(self) -> Self:
+    async def start(self) -> Self:
+        """Listen, in the running event loop."""
         self._loop = asyncio.get_running_loop()
         self._faults = {way: _Faults() for way in BOTH}
         await self._listen()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def stop(self) -> None:
+        """Stop listening and reset all connections."""
         await self._stop_listening()
         for line in list(self._lines):
             line.end(reset=True)
         await asyncio.gather(*(line.task for line in list(self._lines)), return_exceptions=True)
-
-    def __enter__(self) -> Self:
-        loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=loop.run_forever, name="relay", daemon=True)
-        self._thread.start()
-        asyncio.run_coroutine_threadsafe(self.__aenter__(), loop).result(START_SECONDS)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        loop, thread = self._loop, self._thread
-        assert loop is not None
-        assert thread is not None
-        asyncio.run_coroutine_threadsafe(self.__aexit__(None, None, None), loop).result(START_SECONDS)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(START_SECONDS)
-        loop.close()
 
     @property
     def address(self) -> str:
@@ -212,12 +190,6 @@ class FaultyRelay:
             work.close()
             raise RuntimeError("refuse and listen block: call them from another thread, or use the _async ones")
         asyncio.run_coroutine_threadsafe(work, self._loop).result(START_SECONDS)
-
-    def _inside(self) -> bool:
-        try:
-            return asyncio.get_running_loop() is self._loop
-        except RuntimeError:
-            return False
 
     async def refuse_async(self) -> None:
         """Do as `refuse`, from the loop that the relay runs in."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Collection, Mapping
-from types import TracebackType
 from typing import Self
 
+from shareproxy.testing.lifetime import START_SECONDS, Lifetime
 from shareproxy.testing.simulation.cluster_state import BROKER_PATIENCE, ClusterState
 from shareproxy.testing.simulation.node import Node
 from shareproxy.testing.simulation.record_of_requests import RequestRecord
@@ -20,10 +20,8 @@ from shareproxy.testing.simulation.rights import Rights
 from shareproxy.testing.simulation.script import locked
 from shareproxy.testing.simulation.script_faults import FaultScript
 
-START_SECONDS = 30.0
 
-
-class SimulatedCluster(FaultScript):
+class SimulatedCluster(Lifetime, FaultScript):
     """A cluster that lives as long as a `with` or an `async with` block.
 
     With `async with` it is served by the running event loop; with `with` by a thread of its own, for blocking clients.
@@ -79,8 +77,6 @@ class SimulatedCluster(FaultScript):
         super().__init__(state)
         self.requests = RequestRecord()
         self._nodes = {node: Node(state, broker, self.requests) for node, broker in state.brokers.items()}
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -98,33 +94,6 @@ class SimulatedCluster(FaultScript):
         for node in self._nodes.values():
             await node.closed()
         self._loop = None
-
-    async def __aenter__(self) -> Self:
-        return await self.start()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
-
-    def __enter__(self) -> Self:
-        loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=loop.run_forever, name="simulated-cluster", daemon=True)
-        self._thread.start()
-        asyncio.run_coroutine_threadsafe(self.start(), loop).result(START_SECONDS)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        loop, thread = self._loop, self._thread
-        assert loop is not None
-        assert thread is not None
-        asyncio.run_coroutine_threadsafe(self.stop(), loop).result(START_SECONDS)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(START_SECONDS)
-        loop.close()
-        self._thread = None
 
     # -- what it is ---------------------------------------------------------------------------------------------------
 
@@ -188,11 +157,7 @@ class SimulatedCluster(FaultScript):
     def _in_loop(self, work: Callable[[], None]) -> None:
         if self._loop is None:
             return
-        try:
-            inside = asyncio.get_running_loop() is self._loop
-        except RuntimeError:
-            inside = False
-        if inside:
+        if self._inside():
             work()
             return
         done = threading.Event()
