@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import collections
 import contextlib
+import gc
 import resource
 import subprocess
 import sys
@@ -55,26 +56,54 @@ def requests_by_name() -> collections.Counter[str]:
     return counts
 
 
+class Watchdog:
+    """Measures how much processor time passes between two turns of its own on the event loop."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+        self._task = asyncio.ensure_future(self._watch())
+
+    async def _watch(self) -> None:
+        last = time.thread_time()
+        while True:
+            await asyncio.sleep(0.001)
+            now = time.thread_time()
+            self.longest, last = max(self.longest, now - last), now
+
+    async def stop(self) -> float:
+        """Return the longest hold in seconds."""
+        await asyncio.sleep(0.002)
+        self._task.cancel()
+        return self.longest
+
+
 async def look(address: str, source: str) -> None:
     """Look twice with one engine, and print what it took."""
     from shareproxy.cluster.addresses import parse_addresses
     from shareproxy.cluster.cluster import Cluster
     from shareproxy.lag.engine import LagEngine
     from shareproxy.lag.model import SourceChoice
+    from shareproxy.service import GC_THRESHOLDS
 
+    # as in the service: the collector must not walk all objects at each large answer
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
     counts = requests_by_name()
     async with Cluster(parse_addresses(address)) as cluster:
         engine = LagEngine(cluster, source=SourceChoice(source), timeout=TIMEOUT)
         for number in ("first", "second"):
             counts.clear()
+            watchdog = Watchdog()
             wall, processor = time.perf_counter(), time.process_time()
             report = await engine.report(None)
             wall, processor = time.perf_counter() - wall, time.process_time() - processor
+            held = await watchdog.stop()
             rows = sum(group.partitions_total for group in report.groups)
             known = sum(group.partitions_known for group in report.groups)
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             print(
                 f"  {source:8} {number:6} look: {wall:6.2f} s, {processor:6.2f} s of our processor time, "
+                f"loop held for {held * 1000:.0f} ms at most, "
                 f"peak {peak:4.0f} MiB, {known} of {rows} partitions of {len(report.groups)} groups known"
             )
             print(

@@ -206,6 +206,7 @@ def exporter(settings: Settings, engine: LagEngine, cluster: Cluster) -> Exporte
         granularity=wanted.granularity,
         cluster_label=wanted.cluster_label,
         looker=looker,
+        requests=lambda: cluster.requests_sent,
     )
 
 

@@ -11,9 +11,11 @@ import aiohttp
 import pytest
 from structlog.testing import capture_logs
 
+from shareproxy.cluster.cluster import Cluster
 from shareproxy.cluster.security import PLAINTEXT
 from shareproxy.config import ConfigError, Settings, load_settings
 from shareproxy.lag.visible_model import Want
+from shareproxy.observe.exposition import Format
 from shareproxy.proxy.client_tls import ClientTls
 from shareproxy.service import EXPORTER_HTTP, Service, proxy_settings
 from shareproxy.testing.kafka_security import make_certificates
@@ -86,6 +88,17 @@ async def test_a_cheap_closer_look() -> None:
     assert service.exporter is not None
     await service.stop()
     assert service.exporter.collector.settings.want == Want.LOG_START | Want.OPEN
+
+
+async def test_own_requests_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the cluster counts them."""
+    service = Service(settings(), with_proxy=False, with_exporter=True)
+    assert service.exporter is not None
+    monkeypatch.setattr(Cluster, "requests_sent", {90: 2})
+
+    page = b"".join(service.exporter.answer(Format.TEXT, gzip=False)[0])
+
+    assert b'shareproxy_requests_total{api_key="90"} 2.0' in page
 
 
 async def test_a_wrong_pattern_is_named() -> None:

@@ -7,7 +7,7 @@ Must never: keep a resolved name, or ask a broker that refused the login again a
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
@@ -56,6 +56,7 @@ class BrokerCalls:
     ) -> None:
         self.bootstrap_servers = tuple(bootstrap_servers)
         self.nodes: Mapping[NodeId, Node] = {}
+        self.sent: Counter[int] = Counter()
         self._pool = ConnectionPool(security, client_id, connect_timeout)
         self._turn = 0
 
@@ -94,6 +95,7 @@ class BrokerCalls:
         """
         connection, fresh = await connect()
         message = build(connection)
+        self.sent[message.api_key] += 1
         try:
             return await connection.request(
                 message, deadline=deadline, max_version=max_version, min_version=min_version
@@ -105,9 +107,9 @@ class BrokerCalls:
                 raise
         # the broker may have closed an idle connection at the very moment we used it
         connection, _ = await connect()
-        return await connection.request(
-            build(connection), deadline=deadline, max_version=max_version, min_version=min_version
-        )
+        message = build(connection)
+        self.sent[message.api_key] += 1
+        return await connection.request(message, deadline=deadline, max_version=max_version, min_version=min_version)
 
     async def connection(self, address: Address | None, purpose: str, deadline: float) -> tuple[Connection, bool]:
         """Return a connection and whether it was opened for this call.

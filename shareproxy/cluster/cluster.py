@@ -99,6 +99,11 @@ class Cluster:
         await asyncio.gather(self._metadata_calls.stop(), self._search.stop())
         await self._brokers.close()
 
+    @property
+    def requests_sent(self) -> Mapping[int, int]:
+        """Return how many requests were sent so far, by api_key; without those that open a connection."""
+        return self._brokers.sent
+
     async def metadata(
         self, topics: Collection[str] | None = (), *, deadline: float, max_age: float = 0.0
     ) -> ClusterMetadata:

@@ -40,6 +40,8 @@ Q = TypeVar("Q", bound=Response)
 SOFTWARE_NAME: Final = "shareproxy"
 # version 5 adds the ids a broker checks; a client that sends none may as well ask in version 4 (KIP-1242)
 API_VERSIONS_VERSION: Final = 4
+# some milliseconds of work
+LARGE_BYTES: Final = 64 * 1024
 # one of several addresses of a name must not use up the whole time to connect
 ADDRESS_SECONDS: Final = 1.0
 
@@ -60,6 +62,8 @@ class Connection:
         self.versions = ApiVersionTable({})
         self.expires_at: float | None = None
         """When the login should be renewed by a new connection, in the event loop's time; None is never."""
+        self.large_answers = asyncio.Lock()
+        """Held while a large answer is read; a pool gives all its connections the same."""
         self._pipeline = pipeline
         self._correlation_id = 0
 
@@ -187,6 +191,14 @@ class Connection:
         name = message.schema_name.removesuffix("Request")
         frame = encode_request(cast("Request[Response]", message), version, correlation_id, self.client_id)
         answer = await self._pipeline.exchange(correlation_id, frame, deadline, name)
+        if len(answer) >= LARGE_BYTES:
+            # answers of several brokers may be there at once: one is read at each turn of the event loop
+            async with self.large_answers:
+                await asyncio.sleep(0)
+                return self._decode(message, version, name, answer)
+        return self._decode(message, version, name, answer)
+
+    def _decode(self, message: Request[Q], version: int, name: str, answer: bytes) -> Q:
         try:
             _, response = decode_response(cast("type[Q]", message.response_class), version, answer)
         except DecodeError as error:

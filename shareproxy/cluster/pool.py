@@ -38,6 +38,7 @@ class ConnectionPool:
         self._slots: dict[Slot, Connection] = {}
         self._retired: list[Connection] = []
         self._opening: SharedCalls[Slot, Connection] = SharedCalls()
+        self._large_answers = asyncio.Lock()
         self._closed = False
 
     def usable(self, purpose: str) -> Connection | None:
@@ -67,10 +68,11 @@ class ConnectionPool:
         async def open_slot(until: float) -> Connection:
             until = min(until, asyncio.get_running_loop().time() + self._connect_timeout)
             opened = await Connection.open(address, self._security, client_id=self._client_id, deadline=until)
+            opened.large_answers = self._large_answers
             self._slots[slot] = opened
             return opened
 
-        return await self._opening.run(slot, open_slot, deadline, f"the connection to {address}"), True
+        return await self._opening.run(slot, open_slot, deadline, f"{address}: the connection"), True
 
     def keep_only(self, addresses: Collection[Address]) -> None:
         """Retire the connections to all other addresses."""

@@ -25,6 +25,7 @@ from shareproxy.lag.leaders import (
 from shareproxy.lag.memory import Memory
 from shareproxy.lag.model import PartitionLag, Source, Status
 from shareproxy.lag.rounds import ask_all
+from shareproxy.lag.slices import Slices
 from shareproxy.protocol.ids import NO_TOPIC_ID, NodeId, TopicId
 from shareproxy.protocol.messages import (
     DescribeShareGroupOffsetsResponsePartition,
@@ -117,10 +118,12 @@ async def read_ends(
         topics: rows of all groups.
         deadline: `loop.time()` seconds.
     """
+    slices = Slices()
     wanted: dict[TopicKey, dict[int, None]] = {}
     for topic in topics:
         partitions = wanted.setdefault(topic.key, {})
         partitions.update(dict.fromkeys([row.partition_index for row in topic.rows]))
+        await slices.turn()
     if not wanted:
         return {}
     found: dict[TopicKey, dict[int, int]] = {key: {} for key in wanted}
@@ -138,6 +141,7 @@ async def read_ends(
     async with asyncio.TaskGroup() as tasks:
         for node_id, asked in requests.items():
             tasks.create_task(ask(node_id, asked))
+            await asyncio.sleep(0)  # one large request is written before the next
     left = [
         Wanted(*key, partition)
         for key, partitions in wanted.items()
@@ -161,6 +165,7 @@ async def _requests(
     The epoch from Metadata goes along: a broker that led once and does not know better must not answer.
     """
     requests: dict[NodeId, list[ListOffsetsTopic]] = {}
+    slices = Slices()
     try:
         names = {name for name, _ in wanted}
         metadata = await brokers.metadata(names, deadline=deadline, max_age=METADATA_MAX_AGE)
@@ -171,6 +176,7 @@ async def _requests(
         if topic is None or topic.error_code or topic.topic_id not in (topic_id, NO_TOPIC_ID):
             continue
         leaders = topic.partitions
+        await slices.turn()
         by_leader: dict[NodeId, list[ListOffsetsPartition]] = {}
         for index in partitions:
             row = leaders.get(index)

@@ -114,7 +114,7 @@ _ADVICE: Final[Mapping[int, str]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "the topic or partition does not exist on the broker that was asked",
     ErrorCode.LEADER_NOT_AVAILABLE: "the partition has no leader; check the brokers that hold its replicas",
     ErrorCode.NOT_LEADER_OR_FOLLOWER: "the leader moved while it was asked; try again",
-    ErrorCode.REQUEST_TIMED_OUT: "the broker gave up waiting; try a longer --timeout",
+    ErrorCode.REQUEST_TIMED_OUT: "the broker gave up waiting; allow more time",
     ErrorCode.NETWORK_EXCEPTION: "the broker lost its connection to another broker; try again",
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the coordinator is still loading its state; try again in a moment",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "the coordinator is not there yet; try again in a moment",
@@ -153,5 +153,5 @@ def trouble_from_error(error: ClusterError) -> Trouble:
 
 
 TIMED_OUT: Final = Trouble(
-    Status.TIMEOUT, None, "no answer within the time given; try a longer --timeout or look at the broker's health"
+    Status.TIMEOUT, None, "no answer within the time given; allow more time, or look at the broker's health"
 )

@@ -13,8 +13,7 @@ from typing import Final
 import msgspec
 
 from shareproxy.lag.brokers import Trouble, trouble_from_code
-from shareproxy.lag.groups import LEFT_OUT
-from shareproxy.lag.groups import _GroupQuestion as GroupQuestion
+from shareproxy.lag.groups import LEFT_OUT, CoordinatorQuestion
 from shareproxy.protocol.errors import ErrorCode
 from shareproxy.protocol.ids import GroupId, NodeId
 from shareproxy.protocol.messages import (
@@ -43,7 +42,7 @@ class Commit(msgspec.Struct, frozen=True, gc=False):
     error_code: int = 0
 
 
-class Commits(GroupQuestion):
+class Commits(CoordinatorQuestion):
     """The `Question` that OffsetFetch answers: all committed offsets of groups."""
 
     async def ask(
@@ -83,7 +82,7 @@ class Members(msgspec.Struct, frozen=True):
     assigned: frozenset[Partition]
 
 
-class ConsumerMembers(GroupQuestion):
+class ConsumerMembers(CoordinatorQuestion):
     """The `Question` that ConsumerGroupDescribe answers: members of groups of type `consumer` (KIP-848)."""
 
     async def ask(
@@ -106,7 +105,7 @@ class ConsumerMembers(GroupQuestion):
         return found
 
 
-class ClassicMembers(GroupQuestion):
+class ClassicMembers(CoordinatorQuestion):
     """The `Question` that DescribeGroups answers: members of classic groups."""
 
     async def ask(

@@ -12,7 +12,7 @@ from shareproxy.lag.brokers import Brokers, Trouble
 from shareproxy.lag.groups import SHARE, group_type
 from shareproxy.lag.model import GroupError, Status
 from shareproxy.protocol.errors import ErrorCode, error_name
-from shareproxy.protocol.ids import GroupId
+from shareproxy.protocol.ids import GroupId, NodeId
 
 
 async def explain_missing(brokers: Brokers, group: GroupId, described: Trouble, *, deadline: float) -> GroupError:
@@ -30,9 +30,12 @@ async def explain_missing(brokers: Brokers, group: GroupId, described: Trouble, 
     if kind is not None and kind != SHARE:
         # the classic protocol lets applications leave the type empty
         what = kind if " " in kind else f"{kind or 'classic'} group"
-        text = f"group {group!r} is a {what}, not a share group; kafka-consumer-groups shows the lag of consumer groups"
+        text = (
+            f"group {group!r} is a {what}, not a share group; `shareproxy lag` shows the lag of consumer groups too, "
+            "consumer_lag() gives it in Python"
+        )
         return GroupError(int(ErrorCode.GROUP_ID_NOT_FOUND), "NOT_A_SHARE_GROUP", text)
-    text = f"share group {group!r} does not exist on this cluster; check its name, or list all with --all-groups"
+    text = f"share group {group!r} does not exist on this cluster; check its name, or list the groups that there are"
     return GroupError(int(ErrorCode.GROUP_ID_NOT_FOUND), error_name(ErrorCode.GROUP_ID_NOT_FOUND), text)
 
 
@@ -56,12 +59,37 @@ def nothing_initialized(group: GroupId, state: str | None) -> GroupError:
     return GroupError(0, "NOTHING_INITIALIZED", text)
 
 
-def held_back(group: GroupId, trouble: Trouble) -> GroupError:
-    """Say that the rows shown are those that could be found without the group's coordinator."""
+def held_back(group: GroupId, trouble: Trouble, alive: NodeId | None) -> GroupError:
+    """Say that the rows shown are those that could be found without the group's coordinator.
+
+    Args:
+        group: its name.
+        trouble: what came of the question.
+        alive: the coordinator, if it answered other questions meanwhile: then it waits for another broker itself.
+    """
+    who = f"the coordinator of group {group!r} does not answer ({trouble.message})" if alive is None else _waits(alive)
     text = (
-        f"the coordinator of group {group!r} does not answer ({trouble.message}); the partitions shown were found in "
-        "the stored state, and some may be missing; look again when all brokers are back"
+        f"{who}; the partitions shown were found in the stored state, and some may be missing; look again when all "
+        "brokers are back"
     )
+    return _timed_out(text if alive is None else f"group {group!r}: {text}")
+
+
+def no_rows(group: GroupId, trouble: Trouble, alive: NodeId | None) -> GroupError:
+    """Say why a coordinator gave no rows; `alive` as for `held_back`."""
+    if alive is None or trouble.status is not Status.TIMEOUT:
+        return group_error(group, trouble)
+    return _timed_out(f"group {group!r}: {_waits(alive)}; look again when all brokers are back")
+
+
+def _waits(coordinator: NodeId) -> str:
+    return (
+        f"its coordinator, broker {coordinator}, is alive but holds the answer back, perhaps because it waits for "
+        "another broker that does not answer"
+    )
+
+
+def _timed_out(text: str) -> GroupError:
     code = ErrorCode.REQUEST_TIMED_OUT
     return GroupError(int(code), error_name(code), text)
 

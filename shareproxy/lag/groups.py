@@ -11,10 +11,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from shareproxy.cluster.errors import ClusterError, InternalTopicMissing, Unreachable
 from shareproxy.cluster.pool import DATA
 from shareproxy.lag.brokers import TIMED_OUT, Brokers, Trouble, trouble_from_code, trouble_from_error
+from shareproxy.lag.listings import GroupLists, ListedGroup
 from shareproxy.lag.memory import Memory
 from shareproxy.lag.model import Status
 from shareproxy.lag.rounds import QUIET_SECONDS, ask_all, until_quiet
@@ -26,26 +28,29 @@ from shareproxy.protocol.messages import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsResponseTopic,
-    ListGroupsRequest,
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponseDescribedGroup,
 )
 
 SHARE: Final = "share"
-WITH_TYPE: Final = 5
 GROUP_RESOURCE: Final = 32
 ISOLATION_LEVEL: Final = "share.isolation.level"
 
 
 class FoundGroup(msgspec.Struct, frozen=True):
-    """A share group and the broker that keeps it."""
+    """A share group and the broker that keeps it.
+
+    Attributes:
+        listed: whether the broker told so now; else it did the last time, and is silent.
+    """
 
     group: GroupId
     state: str | None
     coordinator: NodeId
+    listed: bool = True
 
 
-class _GroupQuestion:
+class CoordinatorQuestion:
     """Base of the questions that a group's coordinator answers."""
 
     def __init__(self, brokers: Brokers) -> None:
@@ -82,7 +87,7 @@ class Listing(msgspec.Struct, gc=False):
     has_lag: bool
 
 
-class Listings(_GroupQuestion):
+class Listings(CoordinatorQuestion):
     """The `Question` that API 90 answers without topics: all initialized partitions of groups, one request.
 
     Args:
@@ -120,7 +125,7 @@ class Listings(_GroupQuestion):
         return found
 
 
-class Descriptions(_GroupQuestion):
+class Descriptions(CoordinatorQuestion):
     """The `Question` that API 77 answers: state and members of a group."""
 
     async def ask(
@@ -136,34 +141,6 @@ class Descriptions(_GroupQuestion):
         for group in items:
             found.setdefault(group, LEFT_OUT)
         return found
-
-
-class _GroupLists:
-    """The `Question` that ListGroups answers, asked of every broker."""
-
-    def __init__(self, brokers: Brokers, *, only_share: bool) -> None:
-        self._brokers, self._only_share = brokers, only_share
-
-    async def route(
-        self, items: Sequence[NodeId], *, fresh: bool, deadline: float
-    ) -> Mapping[NodeId, NodeId | Trouble]:
-        return {node_id: node_id for node_id in items}
-
-    async def ask(
-        self, node_id: NodeId, items: Sequence[NodeId], *, deadline: float
-    ) -> Mapping[NodeId, list[tuple[GroupId, str, str | None]] | Trouble]:
-        offered = await self._brokers.versions(node_id, deadline=deadline)
-        version = offered.highest(ListGroupsRequest) or 0
-        wanted = [SHARE] if self._only_share and version >= WITH_TYPE else []
-        response = await self._brokers.request(node_id, ListGroupsRequest(types_filter=wanted), deadline=deadline)
-        if response.error_code:
-            return {node_id: trouble_from_code(response.error_code)}
-        return {
-            node_id: [
-                (GroupId(row.group_id), row.group_type or row.protocol_type, row.group_state or None)
-                for row in response.groups
-            ]
-        }
 
 
 async def find_share_groups(
@@ -184,8 +161,8 @@ async def find_share_groups(
     """
     metadata = await brokers.metadata((), deadline=deadline)
     nodes = list(metadata.nodes)
-    answers: dict[NodeId, list[tuple[GroupId, str, str | None]] | Trouble] = {}
-    question = _GroupLists(brokers, only_share=True)
+    answers: dict[NodeId, list[ListedGroup] | Trouble] = {}
+    question = GroupLists(brokers, (SHARE,))
     asking = asyncio.ensure_future(ask_all(question, nodes, deadline=deadline, into=answers))
 
     def silent() -> int:
@@ -209,9 +186,9 @@ async def find_share_groups(
             before = memory.groups(node_id) if memory is not None else ()
             what = "are those of its last list" if before else "are missing"
             problems.append(f"the groups of broker {node_id} {what}: {answer.message}")
-            remembered.extend(before)
+            remembered.extend(replace(row, listed=False) for row in before)
             continue
-        found = [FoundGroup(group, state, node_id) for group, kind, state in answer if kind.lower() == SHARE]
+        found = [FoundGroup(row.group, row.state, node_id) for row in answer if row.type == SHARE]
         listed[node_id] = found
         groups.update((row.group, row) for row in found)
     if problems and len(problems) == len(nodes):
@@ -229,11 +206,11 @@ async def group_type(brokers: Brokers, group: GroupId, *, deadline: float) -> st
         node_id = await brokers.group_coordinator(group, deadline=deadline)
     except ClusterError:
         return None
-    answers = await ask_all(_GroupLists(brokers, only_share=False), [node_id], deadline=deadline)
+    answers = await ask_all(GroupLists(brokers, ()), [node_id], deadline=deadline)
     listed = answers[node_id]
     if isinstance(listed, Trouble):
         return None
-    return next((kind.lower() for name, kind, _ in listed if name == group), None)
+    return next((row.type for row in listed if row.group == group), None)
 
 
 async def reads_uncommitted(brokers: Brokers, groups: Collection[GroupId], *, deadline: float) -> set[GroupId]:

@@ -20,6 +20,8 @@ from shareproxy.protocol.messages import ListOffsetsPartition, ListOffsetsReques
 
 # leaders seldom move, and a moved one says so (6, 74, 75): this age only saves the Metadata round
 METADATA_MAX_AGE: Final = 30.0
+# partitions in one Metadata answer where there are very many: reading it holds the event loop for 30 ms
+MOST_LOOKED_UP: Final = 20_000
 LATEST: Final = -1
 CONSUMER: Final = -1
 READ_UNCOMMITTED: Final = 0
@@ -133,11 +135,25 @@ class EndOffsets:
         return fill_in(ends, items, "ListOffsets")
 
 
-async def prefetch(brokers: Brokers, topics: Collection[str], *, deadline: float) -> None:
-    """Look up the leaders of many topics in one request, for all who ask for some of them afterwards."""
-    if topics:
-        with contextlib.suppress(ClusterError):
-            await brokers.metadata(topics, deadline=deadline, max_age=METADATA_MAX_AGE)
+async def prefetch(brokers: Brokers, topics: Mapping[str, int], *, deadline: float) -> None:
+    """Look up the leaders of many topics in few requests, for all who ask for some of them afterwards.
+
+    Args:
+        brokers: where to ask.
+        topics: names, and how many partitions each has.
+        deadline: `loop.time()` seconds.
+    """
+    parts: list[list[str]] = []
+    room = 0
+    for name, partitions in topics.items():
+        if not parts or partitions > room:
+            parts.append([])
+            room = MOST_LOOKED_UP
+        parts[-1].append(name)
+        room -= partitions
+    with contextlib.suppress(ClusterError):
+        for part in parts:
+            await brokers.metadata(part, deadline=deadline, max_age=METADATA_MAX_AGE)
 
 
 async def partitions_of(brokers: Brokers, topics: Collection[str], *, deadline: float) -> list[Wanted]:

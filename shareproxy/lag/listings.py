@@ -66,8 +66,13 @@ class GroupListing(msgspec.Struct, frozen=True):
         return {"groups": [group.to_dict() for group in self.groups], "problems": list(self.problems)}
 
 
-class _EveryBroker:
-    """The `Question` that ListGroups answers, asked of every broker; all groups, so that none is lost to an old one."""
+class GroupLists:
+    """The `Question` that ListGroups answers, asked of every broker: the groups that it coordinates.
+
+    Args:
+        brokers: where to ask.
+        types: in small letters, empty for all; a broker before Kafka 3.8 lists all the same.
+    """
 
     def __init__(self, brokers: Brokers, types: Collection[str]) -> None:
         self._brokers, self._types = brokers, types
@@ -75,11 +80,13 @@ class _EveryBroker:
     async def route(
         self, items: Sequence[NodeId], *, fresh: bool, deadline: float
     ) -> Mapping[NodeId, NodeId | Trouble]:
+        """Return the nodes themselves."""
         return {node_id: node_id for node_id in items}
 
     async def ask(
         self, node_id: NodeId, items: Sequence[NodeId], *, deadline: float
     ) -> Mapping[NodeId, list[ListedGroup] | Trouble]:
+        """Ask one broker for its groups."""
         offered = await self._brokers.versions(node_id, deadline=deadline)
         version = offered.highest(ListGroupsRequest) or 0
         wanted = sorted(self._types) if version >= WITH_TYPE else []
@@ -119,7 +126,7 @@ async def list_groups(
     kinds = frozenset(kind.lower() for kind in types)
     kept_states = frozenset(state.lower() for state in states)
     nodes = list((await brokers.metadata((), deadline=deadline)).nodes)
-    answers = await ask_all(_EveryBroker(brokers, kinds), nodes, deadline=deadline)
+    answers = await ask_all(GroupLists(brokers, kinds), nodes, deadline=deadline)
     found: dict[GroupId, ListedGroup] = {}
     problems: list[str] = []
     for node_id, answer in answers.items():

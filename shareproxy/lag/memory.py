@@ -12,6 +12,7 @@ Everything that this program remembers of a cluster, and when it ends:
     a group's partitions     here: replaced by each answer of the coordinator, topic ids included; an hour
     a coordinator's groups   here: replaced by each of its lists of groups; ten minutes
     end offsets              here: only to see that nothing was produced since; never shown
+    scans of records         `visible.VisibleReader`: until an offset moves, at most 60 s, as compaction moves none
     nodes that stalled       here: ten minutes
     groups that hang         here: a minute
 A topic that looks missing is never remembered: a new one does so for about a second.

@@ -7,7 +7,8 @@ the time in which the others answer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Final
 
@@ -19,15 +20,17 @@ from shareproxy.lag.group_errors import (
     group_error,
     held_back,
     missing_topics,
+    no_rows,
     nothing_initialized,
 )
 from shareproxy.lag.group_rows import GroupRows
 from shareproxy.lag.groups import Descriptions, FoundGroup, Listing, Listings, reads_uncommitted
 from shareproxy.lag.leaders import EndOffsets, Wanted, partitions_of, prefetch
 from shareproxy.lag.memory import Memory
-from shareproxy.lag.model import GroupError, GroupLag, Source, SourceChoice, Status
+from shareproxy.lag.model import GroupError, GroupLag, PartitionLag, Source, SourceChoice, Status
 from shareproxy.lag.rounds import ask_all, route_all, share_of_time
 from shareproxy.lag.rows import partition_lag
+from shareproxy.lag.slices import STEP_ROWS, Slices
 from shareproxy.lag.sources import (
     BrokerAnswer,
     FirstThatCan,
@@ -52,6 +55,7 @@ READING_SHARE: Final = 0.85
 # Reading state costs this process 70 µs per partition, its request included, and that is not all of its work. Where a
 # broker hangs, so many groups may have to be read that the deadline would pass over it: what does not fit is unknown.
 ROWS_PER_SECOND: Final = 5_000
+STATES_AT_A_TIME: Final = 16
 
 Described = ShareGroupDescribeResponseDescribedGroup
 TopicFilter = frozenset[str] | None
@@ -59,7 +63,7 @@ TopicFilter = frozenset[str] | None
 NO_LAG_IN_ANSWER: Final = Trouble(
     Status.UNSUPPORTED,
     ErrorCode.UNSUPPORTED_VERSION,
-    "the broker's own answer has no lag before Kafka 4.2; use --lag-source auto or batches",
+    "the broker's own answer has no lag before Kafka 4.2; use the lag source auto or batches",
 )
 
 
@@ -67,20 +71,23 @@ class _Work:
     """One group on its way through a report."""
 
     __slots__ = (
+        "coordinator",
         "described",
         "ends",
         "error",
         "given_up",
         "group",
         "has_lag",
+        "listed",
         "read_uncommitted",
         "readings",
         "rows",
         "state",
     )
 
-    def __init__(self, group: GroupId, state: str | None) -> None:
-        self.group, self.state = group, state
+    def __init__(self, group: GroupId, state: str | None, *, listed: bool = False) -> None:
+        self.group, self.state, self.listed = group, state, listed
+        self.coordinator: NodeId | None = None
         self.described: Described | Trouble | None = None
         self.error: GroupError | None = None
         self.has_lag = False
@@ -91,6 +98,11 @@ class _Work:
         self.readings: dict[Wanted, Reading] = {}
         self.ends: Mapping[Wanted, int] = {}
         self.read_uncommitted = True
+
+    @property
+    def alive(self) -> NodeId | None:
+        """The coordinator, if it answered anything in this look."""
+        return self.coordinator if self.listed or isinstance(self.described, Described) else None
 
     @property
     def empty(self) -> bool:
@@ -124,7 +136,7 @@ class Reporter:
     async def found(self, groups: Sequence[FoundGroup], topics: TopicFilter, deadline: float) -> list[GroupLag]:
         """Report on groups that the brokers listed; with a filter only on those that have one of the topics."""
         routes: dict[GroupId, NodeId | Trouble] = {found.group: found.coordinator for found in groups}
-        works = [_Work(found.group, found.state) for found in groups]
+        works = [_Work(found.group, found.state, listed=found.listed) for found in groups]
         look = _Look(self._brokers, self._choice, self._memory, topics, deadline, named=False)
         rows = await look.run(works, routes)
         return rows if topics is None else [row for row in rows if row.partitions or row.error]
@@ -155,6 +167,9 @@ class _Look:
         """Take all groups from nothing to rows."""
         names = [work.group for work in works]
         by_name = {work.group: work for work in works}
+        for work in works:
+            route = routes[work.group]
+            work.coordinator = None if isinstance(route, Trouble) else route
         # asked first, so that a listing that is held back does not hold it back too
         describing = asyncio.ensure_future(self._describe(works, routes))
         listing_deadline = share_of_time(self._deadline, LISTING_SHARE)
@@ -162,8 +177,7 @@ class _Look:
             async with GroupRows(self._brokers, self._memory, names, routes, listing_deadline) as rows:
                 late = {name: by_name[name] for name in await rows.settle()}
                 ready = [work for work in works if work.group not in late]
-                for work in ready:
-                    self._take(work, rows)
+                await self._take_all(ready, rows)
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(self._finish(ready, describing))
                     if late:
@@ -171,7 +185,8 @@ class _Look:
         finally:
             describing.cancel()
             await asyncio.gather(describing, return_exceptions=True)
-        return [_finished(work, self._row_ends) for work in works]
+        slices = Slices()
+        return [await _finished(work, self._row_ends, slices) for work in works]
 
     async def _describe(self, works: Sequence[_Work], routes: Mapping[GroupId, NodeId | Trouble]) -> None:
         """Ask for the state of the groups where it is not known yet; members come along."""
@@ -184,11 +199,17 @@ class _Look:
             if isinstance(described, Described):
                 work.state = described.group_state or None
 
+    async def _take_all(self, works: Sequence[_Work], rows: GroupRows) -> None:
+        slices = Slices()
+        for work in works:
+            self._take(work, rows)
+            await slices.turn()
+
     def _take(self, work: _Work, rows: GroupRows) -> None:
         """Take the coordinator's answer: rows, or what is wrong with the group."""
         listing = rows.answer(work.group)
         if not isinstance(listing, Listing):
-            work.error = group_error(work.group, TIMED_OUT if listing is None else listing)
+            work.error = no_rows(work.group, TIMED_OUT if listing is None else listing, work.alive)
             return
         work.has_lag, work.error, work.given_up = listing.has_lag, None, False
         wanted = self._topics
@@ -217,8 +238,7 @@ class _Look:
         """Go on with groups whose answer is held back: asked for alone, or without their coordinator."""
         hanging = frozenset(await rows.settle_alone(list(late)))
         answered = [work for name, work in late.items() if name not in hanging]
-        for work in answered:
-            self._take(work, rows)
+        await self._take_all(answered, rows)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._finish(answered, describing))
             if hanging:
@@ -239,9 +259,7 @@ class _Look:
             # nothing to go by, or no right to read the state: only the coordinator can tell
             await rows.all_answered(patience)
         again = [work for work in works if work in blind or (_holed(work) and _has_rows(rows, work.group))]
-        for work in again:
-            if not work.readings or _has_rows(rows, work.group):
-                self._take(work, rows)
+        await self._take_all([work for work in again if not work.readings or _has_rows(rows, work.group)], rows)
         if again:
             await self._finish(again, describing)
 
@@ -264,7 +282,7 @@ class _Look:
         probed = await self._probe.find(work.group, deadline=until)
         work.readings = {item: reading for item, reading in probed.items() if self._wants(item)}
         if work.readings:
-            work.error = held_back(work.group, trouble)
+            work.error = held_back(work.group, trouble, work.alive)
 
     def _affords(self, rows: int) -> bool:
         """Tell whether so many partitions more can be read in time, and if so, count them."""
@@ -284,8 +302,7 @@ class _Look:
     async def _finish(self, works: Sequence[_Work], describing: asyncio.Future[None]) -> None:
         """Take groups from their first rows to the last: other sources, end offsets, reasons."""
         until = share_of_time(self._deadline, READING_SHARE)
-        topics = {topic for work in works for topic in work.topics()}
-        await prefetch(self._brokers, topics, deadline=share_of_time(self._deadline, ROUTING_SHARE))
+        await prefetch(self._brokers, _sizes(works), deadline=share_of_time(self._deadline, ROUTING_SHARE))
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._complete(works, until))
             tasks.create_task(self._read_ends(works, until))
@@ -304,8 +321,12 @@ class _Look:
         """Read from other sources what the coordinators' rows leave open, or all of it from a pinned source."""
         until = share_of_time(deadline, STATE_SHARE)
         asked = [work for work in works if work.readings and not work.given_up]
-        running = [asyncio.ensure_future(self._states(work, until)) for work in asked]
+        running: list[asyncio.Task[dict[Wanted, Reading]]] = []
         try:
+            for work in asked:
+                if len(running) % STATES_AT_A_TIME == STATES_AT_A_TIME - 1:
+                    await asyncio.sleep(0)  # each begins with some work before it waits
+                running.append(asyncio.ensure_future(self._states(work, until)))
             states = await asyncio.gather(*running)
         finally:
             for task in running:
@@ -457,6 +478,18 @@ _MAY_HAVE_AN_END: Final = frozenset({Status.NOT_AUTHORIZED, Status.UNSUPPORTED, 
 _NO_WAY_TO_STATE: Final = frozenset({Status.NOT_AUTHORIZED, Status.UNSUPPORTED})
 
 
+def _sizes(works: Iterable[_Work]) -> dict[str, int]:
+    """Return how many partitions each topic has at least."""
+    sizes: dict[str, int] = {}
+    for work in works:
+        counts = Counter(item.topic for item in work.readings)
+        for topic in work.rows:
+            counts[topic.key[0]] += len(topic.rows)
+        for name, count in counts.items():
+            sizes[name] = max(count, sizes.get(name, 0))
+    return sizes
+
+
 def _is_open(reading: Reading) -> bool:
     """Tell whether a row of the broker's answer leaves the lag to be found elsewhere."""
     if reading.trouble is not None:
@@ -497,16 +530,16 @@ def _epochs(readings: Mapping[Wanted, Reading]) -> dict[Wanted, int]:
     return {item: reading.leader_epoch for item, reading in readings.items() if reading.leader_epoch is not None}
 
 
-def _finished(work: _Work, ends: Ends) -> GroupLag:
-    rows = [
-        row
-        for topic in sorted(work.rows, key=lambda topic: topic.key)
-        for row in report_rows(topic, ends.get(topic.key, NO_ENDS))
-    ]
+async def _finished(work: _Work, ends: Ends, slices: Slices) -> GroupLag:
+    rows: list[PartitionLag] = []
+    for topic in sorted(work.rows, key=by_key):
+        rows += report_rows(topic, ends.get(topic.key, NO_ENDS))
+        await slices.turn()
     if work.readings:
-        rows += [
-            partition_lag(item, reading, end_offset=work.ends.get(item), read_uncommitted=work.read_uncommitted)
-            for item, reading in work.readings.items()
-        ]
+        for item, reading in work.readings.items():
+            end, uncommitted = work.ends.get(item), work.read_uncommitted
+            rows.append(partition_lag(item, reading, end_offset=end, read_uncommitted=uncommitted))
+            if len(rows) % STEP_ROWS == 0:
+                await slices.turn()
         rows.sort(key=by_place)
     return GroupLag(work.group, work.state, work.error, tuple(rows))

@@ -84,7 +84,7 @@ class _StateQuestion(Coordinators):
     async def _refusal(self, node_id: NodeId, deadline: float) -> Trouble | None:
         if self._supports(await self._brokers.versions(node_id, deadline=deadline)):
             return None
-        text = f"broker {node_id} does not speak {self._needs}; another --lag-source or a newer broker does"
+        text = f"broker {node_id} does not speak {self._needs}; another lag source or a newer broker does"
         return Trouble(Status.UNSUPPORTED, ErrorCode.UNSUPPORTED_VERSION, text)
 
 

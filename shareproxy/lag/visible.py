@@ -40,7 +40,7 @@ ROWS_AT_A_TIME: Final = 500
 
 _NEEDS_CONFIGS: Final = Want.CONFIGS | Want.PHANTOM | Want.AGE | Want.PROJECTED | Want.DEAD_LETTERS | Want.STATES
 _NEEDS_RECORDS: Final = Want.PHANTOM | Want.AGE
-_NEEDS_LOG_START: Final = Want.LOG_START | Want.PROJECTED | Want.STATES | _NEEDS_RECORDS
+_NEEDS_LOG_START: Final = Want.LOG_START | Want.OPEN | Want.PROJECTED | Want.STATES | _NEEDS_RECORDS
 _NEEDS_STABLE: Final = Want.OPEN | _NEEDS_RECORDS
 _OUT_OF_REACH: Final = frozenset({Status.TOPIC_MISSING, Status.PARTITION_MISSING, Status.NO_LEADER, Status.TIMEOUT})
 
@@ -52,11 +52,14 @@ class VisibleLimits(msgspec.Struct, frozen=True):
         scan: what one look may read of records.
         groups_at_a_time: groups whose states are read side by side.
         remembered: results of scans that are kept, some hundred bytes each.
+        remembered_seconds: how long a result serves: compaction takes records away without moving any offset that
+            could tell.
     """
 
     scan: ScanLimits = ScanLimits()
     groups_at_a_time: int = 32
     remembered: int = 50_000
+    remembered_seconds: float = 60.0
 
 
 DEFAULT_LIMITS: Final = VisibleLimits()
@@ -69,7 +72,8 @@ class VisibleReader:
         brokers: where to ask.
         limits: how much that may cost.
         clock: seconds since 1970, for ages.
-        monotonic: seconds from anywhere, for how long a group has been empty.
+        monotonic: seconds from anywhere, such as `loop.time`: for how long a group has been empty, and how old the
+            result of a scan is.
     """
 
     def __init__(
@@ -81,7 +85,7 @@ class VisibleReader:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._brokers, self._limits, self._clock, self._monotonic = brokers, limits, clock, monotonic
-        self._scans: dict[tuple[object, ...], Scanned] = {}
+        self._scans: dict[tuple[object, ...], tuple[float, Scanned]] = {}
         self._empty_since: dict[GroupId, float] = {}
 
     async def look(self, report: LagReport, want: Want = Want.ALL, *, deadline: float) -> LagReport:
@@ -203,6 +207,8 @@ class VisibleReader:
         """Look at the records of the ranges that are not known from an earlier look."""
         if not wishes.records:
             return
+        now = self._monotonic()
+        oldest = now - self._limits.remembered_seconds
         planned: list[tuple[Found, tuple[object, ...], Scan]] = []
         async for item in in_turns(items):
             scan = _plan(item, only_first=not wishes.phantom)
@@ -217,8 +223,8 @@ class VisibleReader:
                 scan.committed,
                 scan.only_first,
             )
-            if (known := self._scans.get(key)) is not None:
-                item.scanned = known
+            if (known := self._scans.get(key)) is not None and known[0] > oldest:
+                item.scanned = known[1]
             else:
                 planned.append((item, key, scan))
         await Scanner(self._brokers, self._limits.scan).run([scan for _, _, scan in planned], deadline=deadline)
@@ -227,8 +233,8 @@ class VisibleReader:
         for item, known_by, scan in planned:
             item.scanned = result = scan.result()
             worth = result.trouble is None or result.trouble is TOO_MUCH
-            if worth and len(self._scans) < self._limits.remembered:
-                self._scans[known_by] = result
+            if worth and (known_by in self._scans or len(self._scans) < self._limits.remembered):
+                self._scans[known_by] = now, result
 
     async def _dead_letters(
         self, settings: Mapping[GroupId, Settings], want: Want, deadline: float

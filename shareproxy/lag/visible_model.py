@@ -17,7 +17,7 @@ class Want(Flag):
     LOG_START = auto()
     """Where the logs start, and so what retention deleted: one ListOffsets per leader."""
     OPEN = auto()
-    """Where the last stable offsets are: one ListOffsets per leader."""
+    """How much open transactions hold back: last stable offsets and log starts, two ListOffsets per leader."""
     PHANTOM = auto()
     """Offsets without a record that a consumer will see: batch headers are fetched; needs READ on the topic."""
     AGE = auto()
@@ -81,7 +81,8 @@ class PartitionVisible(msgspec.Struct, frozen=True, gc=False):
             the two bounds beside it are known.
         phantom_offsets: counted by the lag although no member will ever see a record there: transaction markers,
             aborted records (read_committed), compacted or deleted ones.
-        open_transaction_offsets: high watermark − last stable offset.
+        open_transaction_offsets: high watermark − last stable offset, or − log start where that lies behind it:
+            a broker does not move the last stable offset when records of an open transaction are deleted.
         unavailable_offsets: offsets from the start offset on that retention deleted.
         projected_lag: lag once the first member starts, of a partition without a start offset.
         oldest_record_age_seconds: age of the first waiting record by its own timestamp, 0 or more.

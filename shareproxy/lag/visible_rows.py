@@ -174,7 +174,7 @@ def partition_visible(found: Found, wishes: Wishes, *, now_ms: float, quiet: boo
         phantom_offsets=phantom.exact,
         phantom_offsets_min=phantom.least,
         phantom_offsets_max=phantom.most,
-        open_transaction_offsets=None if stable is None or end is None else max(0, end - stable),
+        open_transaction_offsets=_open(stable, log_start, end),
         unavailable_offsets=(
             None if log_start is None or row.start_offset is None else max(0, log_start - row.start_offset)
         ),
@@ -187,6 +187,15 @@ def partition_visible(found: Found, wishes: Wishes, *, now_ms: float, quiet: boo
         runs=runs,
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _open(stable: int | None, log_start: int | None, end: int | None) -> int | None:
+    """Count the offsets of the open tail that still exist; a log start after the last stable offset is possible."""
+    if stable is None or end is None:
+        return None
+    if stable >= end:
+        return 0
+    return None if log_start is None else max(0, end - max(stable, log_start))
 
 
 def _split(found: Found, notes: list[str]) -> tuple[Bounds, Bounds]:

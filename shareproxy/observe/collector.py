@@ -21,10 +21,10 @@ from shareproxy.lag.brokers import Trouble, trouble_from_error
 from shareproxy.lag.descriptions import GroupDescription
 from shareproxy.lag.model import GroupError, GroupLag, LagReport
 from shareproxy.lag.rounds import share_of_time
+from shareproxy.lag.slices import Slices
 from shareproxy.lag.visible_model import Want
 from shareproxy.observe.directory import Directory
 from shareproxy.observe.history import History, Watched
-from shareproxy.observe.slices import Slices
 from shareproxy.observe.snapshot import TROUBLE, CollectError, GroupView, NameFilter, Snapshot
 from shareproxy.protocol.errors import ErrorCode
 from shareproxy.protocol.ids import GroupId

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from shareproxy.lag.model import GroupLag, PartitionLag, Status
-from shareproxy.observe.slices import STEP_ROWS, Slices
+from shareproxy.lag.slices import STEP_ROWS, Slices
 from shareproxy.observe.snapshot import INTERNAL_TOPICS, NameFilter
 from shareproxy.protocol.ids import GroupId, TopicId
 

@@ -13,10 +13,10 @@ import msgspec
 from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
+from shareproxy.lag.slices import Slices
 from shareproxy.observe.exporter import Exporter
 from shareproxy.observe.exposition import Format, blocks
 from shareproxy.observe.json_api import group_pieces, groups_pieces
-from shareproxy.observe.slices import Slices
 from shareproxy.observe.snapshot import Snapshot
 from shareproxy.protocol.ids import GroupId
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from typing import Final, Literal
 
 from shareproxy.lag.model import PartitionLag, Status
+from shareproxy.lag.slices import STEP_ROWS, Slices
 from shareproxy.observe.exposition import Family, Kind
 from shareproxy.observe.labels import Labels
-from shareproxy.observe.slices import STEP_ROWS, Slices
 from shareproxy.observe.snapshot import GroupView, Snapshot
 
 Granularity = Literal["partition", "topic", "group"]

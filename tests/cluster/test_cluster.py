@@ -148,6 +148,20 @@ async def test_a_request_goes_to_its_node(brokers: ScriptedCluster, cluster: Clu
     assert brokers.count(ListGroupsRequest) == 3
 
 
+async def test_requests_are_counted_by_api(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    """Metadata too, and a request that is sent twice counts twice."""
+    brokers.brokers[5].on(ListGroupsRequest, lambda _: ListGroupsResponse())
+    assert cluster.requests_sent == {}
+
+    for _ in range(3):
+        await cluster.request(NodeId(5), ListGroupsRequest(), deadline=soon())
+    brokers.brokers[5].on(ListGroupsRequest, lambda _: HANG_UP)
+    with pytest.raises(ConnectionClosed):
+        await cluster.request(NodeId(5), ListGroupsRequest(), deadline=soon())
+
+    assert cluster.requests_sent == {MetadataRequest.api_key: 1, ListGroupsRequest.api_key: 5}
+
+
 async def test_any_broker_serves_where_none_is_named(brokers: ScriptedCluster, cluster: Cluster) -> None:
     """The connection that is open already."""
     brokers.brokers[1].on(ListGroupsRequest, lambda _: ListGroupsResponse())

@@ -10,7 +10,12 @@ import pytest
 from shareproxy.cluster.errors import ClusterError, DeadlinePassed
 from shareproxy.cluster.pool import CONTROL, DATA, ConnectionPool
 from shareproxy.cluster.security import PLAINTEXT
-from shareproxy.protocol.messages import ApiVersionsRequest, ListGroupsRequest
+from shareproxy.protocol.messages import (
+    ApiVersionsRequest,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    ListGroupsResponseListedGroup,
+)
 from tests.cluster.scripted_broker import SILENCE, ScriptedBroker, eventually, soon
 
 
@@ -54,6 +59,23 @@ async def test_purposes_do_not_wait_for_each_other(broker: ScriptedBroker, pool:
     assert fresh
     assert (await pool.get(broker.address, CONTROL, soon()))[0] is control
     busy.cancel()
+
+
+async def test_large_answers_are_read_one_after_the_other(broker: ScriptedBroker, pool: ConnectionPool) -> None:
+    """Of all connections: each takes the event loop for some milliseconds. A small one does not wait."""
+    groups = [ListGroupsResponseListedGroup("g" * 100) for _ in range(1_000)]
+    broker.on(ListGroupsRequest, lambda request: ListGroupsResponse(groups=[] if request.states_filter else groups))
+    first, _ = await pool.get(broker.address, DATA, soon())
+    other, _ = await pool.get(broker.address, "other", soon())
+    async with first.large_answers:
+        large = asyncio.ensure_future(other.request(ListGroupsRequest(), deadline=soon()))
+        await eventually(lambda: broker.count(ListGroupsRequest) == 1 and other.idle)
+
+        small = await other.request(ListGroupsRequest(states_filter=["x"]), deadline=soon())
+
+        assert small.groups == []
+        assert not large.done()
+    assert len((await large).groups) == 1_000
 
 
 async def test_a_closed_connection_is_replaced(broker: ScriptedBroker, pool: ConnectionPool) -> None:
@@ -117,6 +139,19 @@ async def test_an_attempt_has_its_own_limit(broker: ScriptedBroker) -> None:
         await pool.get(broker.address, DATA, soon(60))
 
     await pool.close()
+
+
+async def test_who_waits_for_the_attempt_of_another_is_told_the_address(
+    broker: ScriptedBroker, pool: ConnectionPool
+) -> None:
+    """In words that can stand behind `node 2 at`."""
+    broker.on(ApiVersionsRequest, lambda _: SILENCE)
+    patient = asyncio.ensure_future(pool.get(broker.address, DATA, soon()))
+    await eventually(lambda: broker.count(ApiVersionsRequest) == 1)
+
+    with pytest.raises(DeadlinePassed, match=f"^{broker.address}: the connection was not answered in time"):
+        await pool.get(broker.address, DATA, soon(0.02))
+    patient.cancel()
 
 
 async def test_closing_ends_an_attempt(broker: ScriptedBroker, pool: ConnectionPool) -> None:

@@ -254,8 +254,10 @@ class SharePartition:
     def phantom(self, done: set[int]) -> list[int]:
         """Offsets that the lag counts and that no record will ever be behind, open transactions aside."""
         readable = self.log.stable_end if self.committed else self.log.end
+        # what was deleted is no open transaction any more, even where the last stable offset still says so
+        settled = max(readable, min(self.log.log_start, self.log.end))
         records = set(self.consumable())
-        return [at for at in self.waiting(done) if at < readable and at not in records]
+        return [at for at in self.waiting(done) if at < settled and at not in records]
 
 
 class Group:

@@ -314,7 +314,7 @@ def judge_visible(row: PartitionLag, share: SharePartition) -> None:
         assert seen.consumable_lag is None, where
         return
     assert (seen.log_start_offset, seen.last_stable_offset) == (log.log_start, log.stable_end), where
-    assert seen.open_transaction_offsets == log.end - log.stable_end, where
+    assert seen.open_transaction_offsets == log.end - max(log.stable_end, log.log_start), where
     if share.start is None:
         assert seen.projected_lag == (log.end - log.log_start if share.earliest else 0), where
         assert seen.consumable_lag is None, where
@@ -400,6 +400,43 @@ async def play(version: str, steps: Sequence[tuple[Any, ...]], *, committed: boo
             else:
                 world.do(name, *arguments)
         await lookers.look(world)
+
+
+# steps, then whether the group reads committed records only
+KNOWN = {
+    "records deleted past the start of an open transaction": (
+        [
+            ("produce", 0, 2),
+            ("consume", "a", ["accept"]),
+            ("transaction", 0, 4, "tx-1", "open"),
+            ("delete records", 0, 4),
+            ("look",),
+            ("consume", "a", ["accept"]),
+            ("look",),
+            ("end transaction", "tx-1", True),
+        ],
+        True,
+    ),
+    "all records of an open transaction deleted": (
+        [
+            ("produce", 0, 3),
+            ("consume", "b", ["accept"]),
+            ("transaction", 0, 3, "tx-1", "open"),
+            ("delete records", 0, 5),
+            ("delete records", 0, 5),
+        ],
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("story", KNOWN)
+async def test_stories_that_went_wrong_once(version: str, story: str) -> None:
+    """Each was found by the test below."""
+    steps, committed = KNOWN[story]
+
+    await play(version, steps, committed=committed, earliest=True)
 
 
 @pytest.mark.timeout(1200)  # finding the smallest story of a failure takes its time

@@ -14,7 +14,7 @@ from shareproxy.cluster.errors import (
     Unreachable,
     UnsupportedApi,
 )
-from shareproxy.lag.brokers import trouble_from_code, trouble_from_error
+from shareproxy.lag.brokers import TIMED_OUT, trouble_from_code, trouble_from_error
 from shareproxy.lag.model import Status
 
 
@@ -46,6 +46,13 @@ def test_each_code_has_a_status_and_says_whether_to_ask_again(code: int, status:
     trouble = trouble_from_code(code)
 
     assert (trouble.status, trouble.error_code, trouble.again) == (status, code, again)
+
+
+def test_advice_names_no_flag() -> None:
+    """Who reads it may have used the library."""
+    for sentence in (trouble_from_code(7).message, TIMED_OUT.message):
+        assert "allow more time" in sentence
+        assert "--" not in sentence
 
 
 def test_our_sentence_says_what_to_grant() -> None:

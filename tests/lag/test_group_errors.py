@@ -21,8 +21,8 @@ async def test_an_unknown_group() -> None:
     error = await explain_missing(SimulatedBrokers(), G, described, deadline=soon())
 
     assert (error.code, error.name) == (69, "GROUP_ID_NOT_FOUND")
-    assert (
-        error.message == "share group 'g' does not exist on this cluster; check its name, or list all with --all-groups"
+    assert error.message == (
+        "share group 'g' does not exist on this cluster; check its name, or list the groups that there are"
     )
 
 
@@ -37,6 +37,7 @@ async def test_a_group_of_another_type(kind: str, words: str) -> None:
 
     assert (error.code, error.name) == (69, "NOT_A_SHARE_GROUP")
     assert words in error.message
+    assert "`shareproxy lag` shows the lag of consumer groups too, consumer_lag() gives it in Python" in error.message
 
 
 async def test_a_group_of_another_type_that_no_list_shows() -> None:

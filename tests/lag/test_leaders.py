@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from shareproxy.lag.brokers import Trouble
-from shareproxy.lag.leaders import EndOffsets, Wanted, partitions_of
+from shareproxy.lag.leaders import EndOffsets, Wanted, partitions_of, prefetch
 from shareproxy.lag.model import Status
 from shareproxy.lag.rounds import ask_all, route_all
 from shareproxy.protocol.ids import TopicId
@@ -39,6 +39,17 @@ async def test_each_leader_is_asked_once(brokers: SimulatedBrokers) -> None:
 
     assert ends == {P0: 11, P1: 20, other: 5}
     assert [node_id for node_id, _ in brokers.asked] == [N1, N2]
+
+
+async def test_many_leaders_are_looked_up_in_parts(brokers: SimulatedBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One answer with very many partitions would hold the event loop while it is read."""
+    monkeypatch.setattr("shareproxy.lag.leaders.MOST_LOOKED_UP", 10)
+
+    await prefetch(brokers, {"t": 2, "u": 30, "v": 4, "w": 6, "x": 1}, deadline=soon())
+
+    assert len(brokers.metadata_ages) == 4
+    await prefetch(brokers, {}, deadline=soon())
+    assert len(brokers.metadata_ages) == 4
 
 
 async def test_the_epoch_of_metadata_goes_along(brokers: SimulatedBrokers) -> None:

@@ -9,8 +9,10 @@ import pytest
 
 from shareproxy.cluster.errors import DeadlinePassed
 from shareproxy.lag.engine import LagEngine
+from shareproxy.lag.groups import FoundGroup
 from shareproxy.lag.model import GroupLag, Source, SourceChoice, Status
 from shareproxy.lag.report import Reporter
+from shareproxy.lag.slices import Slices
 from shareproxy.protocol import messages as m
 from shareproxy.protocol.ids import GroupId, NodeId
 from shareproxy.protocol.message import Request
@@ -117,7 +119,7 @@ async def test_pinned_to_the_broker_kafka_4_1_is_unsupported(brokers: SimulatedB
 
     row = group.partitions[0]
     assert (row.start_offset, row.end_offset, row.lag, row.status) == (0, 11, None, Status.UNSUPPORTED)
-    assert "--lag-source" in (row.message or "")
+    assert "use the lag source auto or batches" in (row.message or "")
 
 
 async def test_without_cluster_action_4_1_has_start_and_end_only(brokers: SimulatedBrokers) -> None:
@@ -316,6 +318,31 @@ class TestSlowBrokers:
         assert {row.source for row in group.partitions} == {Source.SUMMARY, None}
         assert group.error is not None
         assert "some may be missing" in group.error.message
+        assert "its coordinator, broker 1, is alive but holds the answer back" in group.error.message
+
+    @pytest.mark.parametrize(("frozen", "words"), [(False, "broker 1, is alive"), (True, "does not answer")])
+    async def test_only_who_is_silent_is_said_not_to_answer(
+        self, brokers: SimulatedBrokers, *, frozen: bool, words: str
+    ) -> None:
+        """A coordinator that lists its groups waits for somebody else; one that was only remembered may be gone."""
+        brokers.hangs = _listing
+        route = FoundGroup(G, "Stable", N1, listed=not frozen)
+
+        [group] = await Reporter(brokers, AUTO).found([route], None, soon(1.0))
+
+        assert group.error is not None
+        assert words in group.error.message
+
+    async def test_a_coordinator_without_rows_is_said_to_be_alive(self, brokers: SimulatedBrokers) -> None:
+        """Where the state may not be read either."""
+        brokers.cluster_action = False
+        brokers.hangs = _listing
+
+        group = await report(brokers, seconds=1.0)
+
+        assert group.error is not None
+        assert group.error.code == 7
+        assert "its coordinator, broker 1, is alive" in group.error.message
 
     async def test_rows_that_come_late_count_where_the_state_may_not_be_read(self, brokers: SimulatedBrokers) -> None:
         """Without CLUSTER_ACTION only the coordinator can tell, so that it is waited for."""
@@ -468,6 +495,32 @@ async def test_many_groups_share_the_end_offsets(brokers: SimulatedBrokers) -> N
     assert len(_list_offsets(brokers)) == 1
     assert len(brokers.sent(m.ShareGroupDescribeRequest)) == 1
     assert len(brokers.sent(m.DescribeShareGroupOffsetsRequest)) == 1
+
+
+@pytest.mark.parametrize("choice", [AUTO, FROM_BATCHES])
+async def test_others_have_their_turn_between_groups(
+    brokers: SimulatedBrokers, choice: SourceChoice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look at many groups does not hold the event loop: here each slice of work is used up at once."""
+    monkeypatch.setattr("shareproxy.lag.report.Slices", lambda: Slices(0.0))
+    names = [GroupId(f"g{number}") for number in range(100)]
+    for name in names:
+        brokers.groups[name] = Group()
+        brokers.states[name, T1, 0] = Stored(0, 3, 4, BATCHES)
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    counting = asyncio.ensure_future(count())
+    groups = await Reporter(brokers, choice).named(names, None, soon())
+    counting.cancel()
+
+    assert {group.lag for group in groups} == {7}
+    assert turns > 100
 
 
 @pytest.mark.parametrize("choice", [SUMMARY, FROM_BATCHES])

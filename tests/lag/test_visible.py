@@ -293,6 +293,23 @@ async def test_result_of_a_scan_is_kept_while_nothing_moves() -> None:
     assert (row.consumable_lag, len(found.brokers.fetched)) == (11, 2)
 
 
+async def test_result_of_a_scan_ages() -> None:
+    """Compaction takes records away without moving any offset that could tell."""
+    found, now = scene(Log().add(10), Stored(0, count=0)), [0.0]
+    found.reader = VisibleReader(found.brokers, clock=lambda: NOW, monotonic=lambda: now[0])
+    await found.row()
+
+    found.brokers.logs["orders", 0] = Log().add(4, span=10)
+    now[0] = 59.0
+    young = await found.row()
+    now[0] = 61.0
+    old = await found.row()
+
+    assert (young.consumable_lag, young.phantom_offsets) == (10, 0)
+    assert (old.consumable_lag_max, old.phantom_offsets_min) == (4, 6)
+    assert len(found.brokers.fetched) == 2
+
+
 async def test_memory_is_bounded() -> None:
     """What is remembered is dropped rather than more kept."""
     found = scene(mixed(), Stored(0, count=0))

@@ -58,6 +58,21 @@ def test_positions_that_are_missing(missing: dict[str, object]) -> None:
     assert (visible.consumable_lag_min, visible.consumable_lag_max, visible.phantom_offsets_max) == (None, None, None)
 
 
+@pytest.mark.parametrize(("log_start", "open_"), [(2, 6), (6, 4), (10, 0), (LATE, None)])
+def test_open_tail_is_what_is_left_of_it(log_start: int | Trouble, open_: int | None) -> None:
+    """Records deleted inside an open transaction do not move the last stable offset; they are phantoms now."""
+    layout = found(log_start=log_start, stable=4, settings=Settings(isolation_level="read_committed"))
+    layout.scanned = Scanned(2, 2, found=True) if log_start == 2 else Scanned(0, 0)
+
+    visible = shown(layout)
+
+    assert visible.open_transaction_offsets == open_
+    if open_ is not None:
+        assert visible.consumable_lag is not None
+        assert visible.phantom_offsets is not None
+        assert visible.consumable_lag + visible.phantom_offsets + open_ == 10
+
+
 def test_start_beyond_the_end() -> None:
     """Lag 0: nothing waits and nothing is phantom."""
     visible = shown(found(row=row(start=50, lag=0)))

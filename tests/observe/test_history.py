@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from shareproxy.lag.model import GroupLag, PartitionLag
+from shareproxy.lag.slices import Slices
 from shareproxy.observe.history import KEPT_LOOKS, History, Watched
-from shareproxy.observe.slices import Slices
 from shareproxy.observe.snapshot import NameFilter
 from shareproxy.protocol.ids import GroupId
 from tests.observe.watching import row

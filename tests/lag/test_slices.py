@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from shareproxy.observe.slices import Slices
+from shareproxy.lag.slices import Slices
 
 
 async def test_others_have_their_turn_when_a_slice_is_used_up() -> None:
