@@ -21,6 +21,10 @@ from shareproxy.protocol.ids import GroupId
 
 # the greatest offset that the wire can carry
 MOST: Final = 2**63 - 1
+# bytes of a name that the wire can carry
+LONGEST_NAME: Final = 2**15 - 1
+# characters of a wrong name that an error repeats
+MOST_SHOWN: Final = 100
 
 
 def addresses(bootstrap_servers: str | Sequence[str]) -> tuple[Address, ...]:
@@ -65,7 +69,7 @@ def source(choice: SourceChoice | str) -> SourceChoice:
 
 def seconds(timeout: float, name: str = "timeout") -> float:
     """Return a number of seconds above 0."""
-    if not timeout > 0 or timeout == float("inf"):
+    if not _is_seconds(timeout):
         raise WrongArgument(f"{name}: {timeout!r} is not a number of seconds above 0")
     return timeout
 
@@ -75,7 +79,7 @@ def names(what: str, given: str | Collection[str]) -> tuple[str, ...]:
     found = (given,) if isinstance(given, str) else tuple(dict.fromkeys(given))
     for name in found:
         if not _is_name(name):
-            raise WrongArgument(f"{what}: {name!r} is not a name")
+            raise WrongArgument(f"{what}: {_shown(name)} is not a name")
     return found
 
 
@@ -90,7 +94,7 @@ def some_names(what: str, given: str | Collection[str]) -> tuple[str, ...]:
 def group_name(group: str) -> GroupId:
     """Return the name of one group."""
     if not _is_name(group):
-        raise WrongArgument(f"group: {group!r} is not the name of a group")
+        raise WrongArgument(f"group: {_shown(group)} is not the name of a group")
     return GroupId(group)
 
 
@@ -149,7 +153,21 @@ def offsets(given: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
 
 
 def _is_name(given: object) -> bool:
-    return isinstance(given, str) and given != ""
+    if not isinstance(given, str):
+        return False
+    try:
+        return 0 < len(given.encode()) <= LONGEST_NAME
+    except UnicodeEncodeError:
+        return False
+
+
+def _shown(name: object) -> str:
+    text = repr(name)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}… ({len(text)} characters)"
+
+
+def _is_seconds(given: object) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool) and 0 < given < float("inf")
 
 
 def _is_whole(given: object) -> bool:

@@ -15,12 +15,13 @@ import msgspec
 from shareproxy.admin.errors import AccessDenied, AdminError, UnknownTopic, WrongArgument
 from shareproxy.admin.failures import DESCRIBE, group_exception
 from shareproxy.admin.results import OffsetPlan, PlannedOffset
-from shareproxy.admin.start_offsets import start_offsets
+from shareproxy.admin.start_offsets import initialized
 from shareproxy.admin.targets import Earliest, Latest, Shift, Target, ToOffset, ToTime
 from shareproxy.lag.brokers import Brokers, Trouble
 from shareproxy.lag.descriptions import GroupDescription, describe_groups
 from shareproxy.lag.engine import LagEngine
 from shareproxy.lag.leaders import LATEST, Wanted
+from shareproxy.lag.model import PartitionLag
 from shareproxy.lag.positions import EARLIEST, Positions
 from shareproxy.lag.rounds import ask_all, share_of_time
 from shareproxy.protocol.errors import ErrorCode
@@ -165,15 +166,15 @@ _Aim = Callable[[int | None, Bounds], tuple[int | None, str | None]]
 
 async def _look(
     brokers: Brokers, engine: LagEngine, group: GroupId, deadline: float
-) -> tuple[GroupDescription, dict[Wanted, int | None]]:
-    """Return group and start offsets; no start offsets where the group is missing."""
+) -> tuple[GroupDescription, dict[Wanted, PartitionLag]]:
+    """Return the group and what it has state of; nothing where the group is missing."""
     until = share_of_time(deadline, FIRST_LOOK_SHARE)
     description = await look_before_change(brokers, group, deadline=until)
     if _is_missing(description):
         return description, {}
     left = max(until - asyncio.get_running_loop().time(), LEAST_SECONDS)
-    rows = await start_offsets(engine, group, None, timeout=left)
-    return description, {Wanted(row.topic, row.topic_id, row.partition): row.start_offset for row in rows}
+    rows = await initialized(engine, group, None, timeout=left)
+    return description, {Wanted(row.topic, row.topic_id, row.partition): row for row in rows}
 
 
 def _is_missing(description: GroupDescription) -> bool:
@@ -202,8 +203,8 @@ def _plan(group: GroupId, description: GroupDescription, rows: Sequence[PlannedO
     )
 
 
-def _row(item: Wanted, start: int | None, bounds: Bounds, aim: _Aim) -> PlannedOffset:
-    where = f"{item.topic}-{item.partition}"
+def _row(item: Wanted, now: PartitionLag | None, bounds: Bounds, aim: _Aim) -> PlannedOffset:
+    where, start = f"{item.topic}-{item.partition}", None if now is None else now.start_offset
     log_start = None if isinstance(bounds.log_start, Trouble) else bounds.log_start
     end = None if isinstance(bounds.end, Trouble) else bounds.end
     new: int | None = None
@@ -227,7 +228,14 @@ def _row(item: Wanted, start: int | None, bounds: Bounds, aim: _Aim) -> PlannedO
         end=end,
         note=note,
         refusal=refusal,
+        lag=None if now is None else _lag_at(now, end),
     )
+
+
+def _lag_at(now: PartitionLag, end: int | None) -> int | None:
+    """Return the lag at the end that was read later: what was produced in between is waiting, too."""
+    grown = 0 if end is None or now.end_offset is None else max(0, end - now.end_offset)
+    return None if now.lag is None else now.lag + grown
 
 
 def _outside(where: str, new: int, log_start: int | None, end: int | None) -> str | None:

@@ -69,6 +69,7 @@ class PlannedOffset(msgspec.Struct, frozen=True):
         end: high watermark, one past the last record.
         note: a sentence on how the new offset came about, where it is not plain.
         refusal: why this partition cannot be changed so; `None` if it can.
+        lag: offsets that are not delivery-complete now; `None` where that is not known.
     """
 
     topic: str
@@ -81,15 +82,65 @@ class PlannedOffset(msgspec.Struct, frozen=True):
     note: str | None = None
     refusal: str | None = None
 
+    lag: int | None = None
+
     @property
-    def delivers_again(self) -> int | None:
-        """Offsets that were passed and would be delivered again, 0 or more; `None` if the start is not known."""
-        return _distance(self.new_offset, self.start_offset)
+    def new_lag(self) -> int | None:
+        """Return the offsets from the new offset to the end, all of them delivered then; `None` if not known."""
+        return None if self.new_offset is None or self.end is None else max(0, self.end - self.new_offset)
+
+    @property
+    def skips_min(self) -> int | None:
+        """Return how many waiting offsets are skipped at least, never to be delivered."""
+        return None if (found := self._effect()) is None else found[0]
+
+    @property
+    def skips_max(self) -> int | None:
+        """Return how many waiting offsets are skipped at most."""
+        return None if (found := self._effect()) is None else found[1]
 
     @property
     def skips(self) -> int | None:
-        """Offsets that would never be delivered, 0 or more; `None` if the start is not known."""
-        return _distance(self.start_offset, self.new_offset)
+        """Return how many waiting offsets are skipped; `None` if only its bounds are known, or not even these."""
+        return self.skips_min if self.skips_min == self.skips_max else None
+
+    @property
+    def delivers_again_min(self) -> int | None:
+        """Return how many offsets that are done or passed are delivered again at least."""
+        return None if (found := self._effect()) is None else found[2]
+
+    @property
+    def delivers_again_max(self) -> int | None:
+        """Return how many offsets that are done or passed are delivered again at most."""
+        return None if (found := self._effect()) is None else found[3]
+
+    @property
+    def delivers_again(self) -> int | None:
+        """Return how many offsets that are done or passed are delivered again; `None` if that is not known exactly."""
+        return self.delivers_again_min if self.delivers_again_min == self.delivers_again_max else None
+
+    def _effect(self) -> tuple[int, int, int, int] | None:
+        """Return least and most of what is skipped, and of what is delivered again; `None` without a start offset.
+
+        Behind the start offset some offsets are done and some wait: how many is known, which ones is not. So what lies
+        on either side of the new offset has bounds, which are narrow where the log is.
+        """
+        start, new, end = self.start_offset, self.new_offset, self.end
+        if start is None or new is None or end is None or new > end:
+            return None
+        # what retention deleted is neither skipped by the change nor done
+        begin = min(max(start, self.log_start or 0), end)
+        left, behind = end - begin, end - new
+        if self.lag is None:
+            waits_min, waits_max = 0, left
+        else:
+            waits_min, waits_max = max(0, min(self.lag - (begin - start), left)), min(self.lag, left)
+        if new <= begin:
+            return 0, 0, behind - waits_max, behind - waits_min
+        return (
+            *(max(0, waits_min - behind), min(waits_max, new - begin)),
+            *(max(0, behind - waits_max), min(behind, left - waits_min)),
+        )
 
     def to_dict(self) -> dict[str, object]:
         """Return a JSON object; every key is always there."""
@@ -101,6 +152,12 @@ class PlannedOffset(msgspec.Struct, frozen=True):
             "new_offset": self.new_offset,
             "log_start": self.log_start,
             "end": self.end,
+            "lag": self.lag,
+            "new_lag": self.new_lag,
+            "skips_min": self.skips_min,
+            "skips_max": self.skips_max,
+            "delivers_again_min": self.delivers_again_min,
+            "delivers_again_max": self.delivers_again_max,
             "note": self.note,
             "refusal": self.refusal,
         }
@@ -248,7 +305,3 @@ class Snapshot(msgspec.Struct, frozen=True):
     rates: Mapping[GroupId, GroupRates] | None = None
     seconds: float | None = None
     fresh: bool = True
-
-
-def _distance(low: int | None, high: int | None) -> int | None:
-    return None if low is None or high is None else max(0, high - low)

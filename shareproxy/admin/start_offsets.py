@@ -36,11 +36,18 @@ async def start_offsets(
     Raises:
         AdminError: the group does not exist, is of another type, or may not be seen; or a topic is not there.
     """
+    return tuple(map(_offset, await initialized(engine, group, topics, timeout=timeout)))
+
+
+async def initialized(
+    engine: LagEngine, group: GroupId, topics: Collection[str] | None, *, timeout: float
+) -> tuple[PartitionLag, ...]:
+    """Return start offsets and lags of the partitions that a share group has state of; see `start_offsets`."""
     report = await engine.report([group], topics=topics, timeout=timeout)
     [found] = report.groups
     if found.error is not None and not _is_empty(found):
         raise group_exception(found.error, group)
-    return tuple(map(_offset, found.partitions))
+    return found.partitions
 
 
 def _is_empty(found: GroupLag) -> bool:

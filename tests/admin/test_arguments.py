@@ -61,8 +61,24 @@ def test_an_unknown_source_is_refused() -> None:
         arguments.source("guess")
 
 
-@pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), float("inf")])
-def test_a_time_out_is_above_zero(seconds: float) -> None:
+@pytest.mark.parametrize("name", ["", "\ud800", "g" * 32768, "ü" * 16384])
+def test_a_name_that_the_wire_cannot_carry_is_refused(name: str) -> None:
+    """No text, half a character, or longer than 32767 bytes; the error stays short."""
+    for check in (lambda: arguments.names("groups", name), lambda: arguments.group_name(name)):
+        with pytest.raises(WrongArgument) as caught:
+            check()
+        assert len(caught.value.message) < 200
+    with pytest.raises(WrongArgument):
+        arguments.selection({name: None})
+
+
+def test_a_long_name_is_a_name() -> None:
+    """The wire's limit is in bytes."""
+    assert arguments.names("groups", "ü" * 16383) == ("ü" * 16383,)
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), float("inf"), "3", True, None])
+def test_a_time_out_is_above_zero(seconds: Any) -> None:
     """Anything else would wait for ever, or not at all."""
     with pytest.raises(WrongArgument, match="timeout"):
         arguments.seconds(seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import UTC, datetime
 
 import pytest
@@ -21,7 +22,11 @@ from shareproxy import (
     UnknownTopic,
     WrongArgument,
 )
+from shareproxy.admin import offset_plans
+from shareproxy.admin.results import PlannedOffset
 from shareproxy.admin.targets import Target
+from shareproxy.lag.model import PartitionLag
+from shareproxy.protocol.ids import NO_TOPIC_ID
 from shareproxy.testing import SimulatedCluster
 
 
@@ -186,15 +191,80 @@ async def test_a_coordinator_that_hangs(cluster: SimulatedCluster, admin: ShareA
         await admin.plan_offsets("g", Earliest(), timeout=0.3)
 
 
-def test_rows_say_what_is_delivered_again_and_what_is_skipped() -> None:
-    """Counted in offsets; unknown where the start is."""
-    from shareproxy.admin.results import PlannedOffset
-    from shareproxy.protocol.ids import NO_TOPIC_ID
+@pytest.mark.parametrize(
+    ("start", "lag", "new", "skips", "again"),
+    [
+        # the whole log is waiting, or done but for the first offset: what lies where is certain
+        (0, 5, 5, (5, 5), (0, 0)),
+        (0, 5, 2, (2, 2), (0, 0)),
+        (0, 1, 5, (1, 1), (0, 0)),
+        (3, 2, 0, (0, 0), (3, 3)),
+        # back over offsets that are done, and all that was done behind the start
+        (3, 1, 1, (0, 0), (3, 3)),
+        (1, 2, 1, (0, 0), (2, 2)),
+        # which of those behind the start are done is not known
+        (0, 2, 3, (0, 2), (0, 2)),
+        (0, 3, 4, (2, 3), (0, 1)),
+        (0, 0, 2, (0, 0), (3, 3)),
+        # without a lag there are bounds only
+        (0, None, 5, (0, 5), (0, 0)),
+        (0, None, 3, (0, 3), (0, 2)),
+        (3, None, 0, (0, 0), (3, 5)),
+    ],
+)
+def test_rows_say_what_is_skipped_and_what_is_delivered_again(
+    start: int, lag: int | None, new: int, skips: tuple[int, int], again: tuple[int, int]
+) -> None:
+    """Counted in offsets of a log that ends at 5; bounds where it is not known which offsets are done."""
+    row = PlannedOffset("t", NO_TOPIC_ID, 0, start_offset=start, new_offset=new, log_start=0, end=5, lag=lag)
 
-    back = PlannedOffset("t", NO_TOPIC_ID, 0, start_offset=8, new_offset=5)
-    on = PlannedOffset("t", NO_TOPIC_ID, 0, start_offset=5, new_offset=8)
-    unknown = PlannedOffset("t", NO_TOPIC_ID, 0, new_offset=8)
+    assert (row.skips_min, row.skips_max) == skips
+    assert (row.delivers_again_min, row.delivers_again_max) == again
+    assert row.skips == (skips[0] if skips[0] == skips[1] else None)
+    assert row.delivers_again == (again[0] if again[0] == again[1] else None)
 
-    assert (back.delivers_again, back.skips) == (3, 0)
-    assert (on.delivers_again, on.skips) == (0, 3)
-    assert (unknown.delivers_again, unknown.skips) == (None, None)
+
+@pytest.mark.parametrize("log_start", range(4))
+@pytest.mark.parametrize("start", range(4))
+def test_bounds_hold_whatever_is_done(start: int, log_start: int) -> None:
+    """Every way in which four offsets can be done, against every new offset."""
+    end = 4
+    for done in itertools.product([False, True], repeat=end - start):
+        waiting = {offset for offset, is_done in enumerate(done, start) if not is_done}
+        for new in range(log_start, end + 1):
+            row = PlannedOffset("t", NO_TOPIC_ID, 0, start, new, log_start, end, lag=len(waiting))
+
+            skipped = len([offset for offset in waiting if log_start <= offset < new])
+            passed = [offset for offset in range(new, end) if offset not in waiting]
+
+            assert row.skips_min is not None
+            assert row.skips_max is not None
+            assert row.skips_min <= skipped <= row.skips_max
+            assert row.delivers_again_min is not None
+            assert row.delivers_again_max is not None
+            assert row.delivers_again_min <= len(passed) <= row.delivers_again_max
+
+
+def test_without_a_start_offset_nothing_is_known() -> None:
+    """Nor where the new offset is none."""
+    for row in (
+        PlannedOffset("t", NO_TOPIC_ID, 0, new_offset=8, end=9),
+        PlannedOffset("t", NO_TOPIC_ID, 0, start_offset=8, end=9),
+        PlannedOffset("t", NO_TOPIC_ID, 0, start_offset=8, new_offset=10, end=9),
+    ):
+        assert (row.skips, row.skips_min, row.delivers_again, row.delivers_again_max) == (None, None, None, None)
+
+
+async def test_a_stored_start_that_lags_behind_misleads_nobody(cluster: SimulatedCluster, admin: ShareAdmin) -> None:
+    """The start stands at 0 while two of ten offsets are done: to skip all is to skip eight."""
+    plan = await admin.plan_offsets("g", Latest(), topics={"t": [1]})
+
+    [row] = plan.rows
+    assert (row.lag, row.new_lag, row.skips, row.delivers_again) == (8, 0, 8, 0)
+
+
+def test_what_was_produced_meanwhile_is_waiting_too() -> None:
+    """The end is read after the lag."""
+    row = PartitionLag("t", NO_TOPIC_ID, 0, 0, 10, lag=8)
+
+    assert [offset_plans._lag_at(row, end) for end in (None, 10, 13)] == [8, 8, 11]

@@ -75,7 +75,8 @@ def test_done_is_only_what_is_done_altogether() -> None:
         ),
         (
             lambda: PlannedOffset("t", ID, 0).to_dict(),
-            "topic topic_id partition start_offset new_offset log_start end note refusal",
+            "topic topic_id partition start_offset new_offset log_start end lag new_lag skips_min skips_max "
+            "delivers_again_min delivers_again_max note refusal",
         ),
         (lambda: AlterResult(G, True, (AlteredOffset("t", 0, 5, NO),)).to_dict(), "group created_group done rows"),
         (lambda: DeleteResult(G, (DeletedTopic("t", NO),)).to_dict(), "group done rows"),
