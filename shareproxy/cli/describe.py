@@ -66,13 +66,10 @@ def describe(
         },
     )
     from shareproxy.cli.connect import ask_admin
-    from shareproxy.cli.look import OTHER_TYPE
 
     description, report = ask_admin(settings, lambda admin: _everything(admin, group))
     if description.error is not None:
         say(description.error.message)
-        if description.error.name == OTHER_TYPE:
-            say(f"`shareproxy lag {group}` shows it as well")
         return ExitCode.NOT_AUTHORIZED if is_denied(description.error.code) else ExitCode.NO
     from shareproxy.cli.hints import backlogs, hints, serving
     from shareproxy.cli.sentences import notes, reasons

@@ -32,13 +32,13 @@ class ExitCode(IntEnum):
 
 
 def say(sentence: str) -> None:
-    """Tell the person something; stdout stays free for data."""
+    """Tell the person something, in one line; stdout stays free for data."""
     # stderr may be closed or its reader gone: that is no reason to fail, and never one to write to stdout
     if sys.stderr is not None:
         if not sentence.isprintable():
-            from shareproxy.cli.tables import printable  # somebody's group may have any name
+            from shareproxy.cli.tables import printable  # somebody's group may have any name, of two lines even
 
-            sentence = "\n".join(map(printable, sentence.split("\n")))
+            sentence = printable(sentence)
         with contextlib.suppress(OSError):
             print(f"shareproxy: {sentence}", file=sys.stderr, flush=True)
 

@@ -11,10 +11,13 @@ from shareproxy.cli.failures import ExitCode, say, with_exit_code
 from shareproxy.cli.options import OUTPUTS, connection_options, settings_from, timeout_option
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Iterator, Mapping, Sequence
 
     from shareproxy.admin import ShareAdmin
-    from shareproxy.lag.listings import GroupListing
+    from shareproxy.cli.time_left import TimeLeft
+    from shareproxy.lag.consumer_model import ConsumerGroupLag
+    from shareproxy.lag.listings import GroupListing, ListedGroup
+    from shareproxy.lag.model import GroupLag
 
 TYPES: Final = ("share", "consumer", "classic")
 STATES: Final = (
@@ -25,6 +28,10 @@ KEYS: Final = (
     *("group", "type", "state", "members", "partitions"),
     *("partitions_known", "lag", "complete", "coordinator", "error"),
 )
+LAG: Final = KEYS.index("lag")
+# members, partitions, partitions known, lag, completeness and error of a group of which nothing is known
+NOTHING: Final[tuple[object, ...]] = (None,) * 6
+LISTING_PART: Final = 0.4  # of the time: a broker that hangs leaves some for the groups of the others
 
 
 @click.command()
@@ -60,7 +67,8 @@ def groups(
     """List groups with their state, members, partitions and lag.
 
     A lag that is not wholly known has a "+" behind it: at least so much. One that is not known at all is "-".
-    Exit code 0: answered; 1: a broker did not tell its groups; 3: no broker answers; 4: not authorised.
+    Exit code 0: answered; 1: a broker did not tell its groups, or no lag is known; 3: no broker answers;
+    4: not authorised.
     """
     settings = settings_from(
         config, {"bootstrap_server": bootstrap_server, "command_config": command_config, "timeout": timeout}
@@ -68,7 +76,9 @@ def groups(
     from shareproxy.cli.connect import ask_admin
 
     wanted = TYPES if kind == "all" else (kind,)
-    rows, problems = ask_admin(settings, lambda admin: _overview(admin, wanted, states, every=kind == "all"))
+    rows, problems = ask_admin(
+        settings, lambda admin: _overview(admin, wanted, states, settings.timeout, every=kind == "all")
+    )
     if output == "json":
         from shareproxy.cli.documents import print_json
 
@@ -82,81 +92,113 @@ def groups(
     for problem in problems:
         say(problem)
     if output != "json":
-        for row in rows:
-            if isinstance(error := row[-1], dict):
-                say(str(error["message"]))
+        for sentence in _errors(rows):
+            say(sentence)
     if not rows and not problems:
         what = "group" if kind == "all" else f"{kind} group"
         say(f"there is no {what}{' in this state' if states else ''} on this cluster that you may see")
-    return ExitCode.NO if problems else ExitCode.DONE
+    nothing_known = all(row[LAG] is None for row in rows) and any(row[-1] for row in rows)
+    return ExitCode.NO if problems or nothing_known else ExitCode.DONE
 
 
-# one group: the values of KEYS
+# one group: the values of KEYS, or a part of them
 Row = tuple[object, ...]
 
 
 async def _overview(
-    admin: ShareAdmin, types: Sequence[str], states: Sequence[str], *, every: bool
+    admin: ShareAdmin, types: Sequence[str], states: Sequence[str], timeout: float, *, every: bool
 ) -> tuple[list[Row], list[str]]:
     """Return a row for each group, and sentences on what could not be asked."""
-    listing = await admin.list_groups(types=() if every else types, states=states)
+    from shareproxy.cli.time_left import TimeLeft
+
+    left = TimeLeft(timeout)
+    listing = await _listing(admin, () if every else types, states, left)
     share = [listed.group for listed in listing.groups if listed.type == "share"]
     others = [listed.group for listed in listing.groups if listed.type in ("consumer", "classic")]
-    found: dict[str, Row] = {}
     problems = list(listing.problems)
-    shared, consumed = await asyncio.gather(_share(admin, share, problems), _consumer(admin, others, problems))
-    for name, part in {**shared, **consumed}.items():
-        found[name] = part
-    nothing: Row = (None, None, None, None, None, None)
-    return [_row(listing, number, found.get(listed.group, nothing)) for number, listed in enumerate(listing.groups)], (
-        problems
+    shared, consumed = await asyncio.gather(
+        # of all of them lag is found out faster than of as many names
+        _if_reached(_share(admin, share, problems, left.seconds(), every=not states), problems),
+        _if_reached(_consumer(admin, others, problems, left.seconds()), problems),
     )
+    found = {**shared, **consumed}
+    return [_row(listed, found.get(listed.group, NOTHING)) for listed in listing.groups], problems
 
 
-def _row(listing: GroupListing, number: int, part: Row) -> Row:
-    listed = listing.groups[number]
+async def _listing(admin: ShareAdmin, types: Sequence[str], states: Sequence[str], left: TimeLeft) -> GroupListing:
+    from shareproxy.admin.errors import CannotReach
+
+    try:
+        return await admin.list_groups(types=types, states=states, timeout=left.seconds(LISTING_PART))
+    except CannotReach:
+        # all of them are slow: their groups without a lag are better than nothing
+        return await admin.list_groups(types=types, states=states, timeout=left.seconds())
+
+
+async def _if_reached(question: Awaitable[Mapping[str, Row]], problems: list[str]) -> Mapping[str, Row]:
+    """Return the answer, or none and one problem more: what was listed is shown in any case."""
+    from shareproxy.admin.errors import CannotReach
+
+    try:
+        return await question
+    except CannotReach as error:
+        problems.append(str(error))
+        return {}
+
+
+def _row(listed: ListedGroup, part: Row) -> Row:
     members, partitions, known, lag, complete, error = part
     state = (listed.group, listed.type, listed.state)
     return (*state, members, partitions, known, lag, complete, listed.coordinator, error)
 
 
-async def _share(admin: ShareAdmin, names: Sequence[str], problems: list[str]) -> Mapping[str, Row]:
+async def _share(
+    admin: ShareAdmin, names: Sequence[str], problems: list[str], seconds: float, *, every: bool
+) -> Mapping[str, Row]:
     """Return members, partitions, known partitions, lag, completeness and error of share groups."""
     if not names:
         return {}
-    described, report = await asyncio.gather(admin.describe_groups(names), admin.lag(names))
-    problems += report.problems
+    all_listed = not problems
+    described, report = await asyncio.gather(
+        admin.describe_groups(names, timeout=seconds), admin.lag(None if every else names, timeout=seconds)
+    )
+    if all_listed:  # else it is named already who does not list its groups
+        problems += report.problems
     members = {name: len(found.members) for name, found in described.items() if found.error is None}
-    return {
-        group.group: (
-            members.get(group.group),
-            group.partitions_total,
-            group.partitions_known,
-            group.lag if group.partitions_known else None,
-            group.complete,
-            None if group.error is None else group.error.to_dict(),
-        )
-        for group in report.groups
-    }
+    lags: dict[str, Row] = {group.group: _lag_cells(group) for group in report.groups}
+    return {name: (members.get(name), *lags.get(name, NOTHING[1:])) for name in names}
 
 
-async def _consumer(admin: ShareAdmin, names: Sequence[str], problems: list[str]) -> Mapping[str, Row]:
+async def _consumer(admin: ShareAdmin, names: Sequence[str], problems: list[str], seconds: float) -> Mapping[str, Row]:
     """Return the same of consumer and classic groups."""
     if not names:
         return {}
-    report = await admin.consumer_lag(names)
-    problems += report.problems
-    return {
-        group.group: (
-            group.members,
-            group.partitions_total,
-            group.partitions_known,
-            group.lag if group.partitions_known else None,
-            group.complete,
-            None if group.error is None else group.error.to_dict(),
-        )
-        for group in report.groups
-    }
+    report = await admin.consumer_lag(names, timeout=seconds)
+    problems += (problem for problem in report.problems if problem not in problems)
+    return {group.group: (group.members, *_lag_cells(group)) for group in report.groups}
+
+
+def _lag_cells(group: GroupLag | ConsumerGroupLag) -> Row:
+    return (
+        group.partitions_total,
+        group.partitions_known,
+        group.lag if group.partitions_known else None,
+        group.complete,
+        None if group.error is None else group.error.to_dict(),
+    )
+
+
+def _errors(rows: Sequence[Row]) -> Iterator[str]:
+    """Return what is wrong with groups, the same of many groups in one sentence."""
+    from shareproxy.cli.sentences import count
+
+    alike: dict[str, list[str]] = {}
+    for row in rows:
+        if isinstance(error := row[-1], dict):
+            message = str(error["message"])
+            alike.setdefault(message.replace(repr(row[0]), ""), []).append(message)
+    for first, *others in alike.values():
+        yield first + (f" (and so for {count(len(others), 'more group')})" if others else "")
 
 
 def _print_table(rows: Sequence[Row]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -88,8 +89,9 @@ def lag(
     from shareproxy.lag.visible_model import Want
 
     want = Want.ALL if visible else None
+    named = None if all_groups else groups
     looked = ask_admin(
-        settings, lambda admin: look(admin, None if all_groups else groups, topics=topics or None, want=want)
+        settings, lambda admin: look(admin, named, topics=topics or None, want=want, timeout=settings.timeout)
     )
     if output == "json":
         _print_json(looked)
@@ -97,12 +99,28 @@ def lag(
         _print_csv(looked, closer=visible)
     else:
         _print_tables(looked, closer=visible)
-    return _judge(looked, all_groups=all_groups, sums=output == "table")
+    code = _judge(looked, all_groups=all_groups, sums=output == "table")
+    if output == "table" and not visible and sys.stdout.isatty():
+        _point_to_visible(looked.report.groups)
+    return code
+
+
+def _point_to_visible(groups: Sequence[GroupLag]) -> None:
+    """Name the closer look where a lag has nobody to work it off: who reads it is about to start somebody."""
+    left = [group.group for group in groups if group.state == "Empty" and group.lag > 0]
+    if not left:
+        return
+    if len(left) == 1:
+        say(f"nobody is in {left[0]}: --visible tells what of its lag a consumer can still be given")
+    else:
+        say(
+            f"nobody is in {len(left)} of these groups: --visible tells what of their lag a consumer can still be given"
+        )
 
 
 def _judge(looked: Looked, *, all_groups: bool, sums: bool) -> ExitCode:
     """Say what each group comes to and what is wrong with it, and choose the exit code."""
-    from shareproxy.cli.sentences import lag_sentence, notes, reasons
+    from shareproxy.cli.sentences import group_reasons, lag_sentence, notes
 
     code = ExitCode.DONE
     for problem in looked.report.problems:
@@ -119,7 +137,7 @@ def _judge(looked: Looked, *, all_groups: bool, sums: bool) -> ExitCode:
             say(lag_sentence(group))
         if not group.partitions_known:
             code = max(code, ExitCode.NO)
-    for sentence in reasons(row for group in looked.report.groups for row in group.partitions):
+    for sentence in group_reasons(looked.report.groups):
         say(sentence)
     for sentence in notes(looked.report.groups):
         say(sentence)
@@ -127,7 +145,7 @@ def _judge(looked: Looked, *, all_groups: bool, sums: bool) -> ExitCode:
 
 
 def _judge_consumer_groups(groups: Sequence[ConsumerGroupLag], *, sums: bool) -> ExitCode:
-    from shareproxy.cli.sentences import consumer_notes, consumer_sentence, reasons
+    from shareproxy.cli.sentences import consumer_notes, consumer_sentence, group_reasons
 
     code = ExitCode.DONE
     for group in groups:
@@ -140,7 +158,7 @@ def _judge_consumer_groups(groups: Sequence[ConsumerGroupLag], *, sums: bool) ->
             say(consumer_sentence(group))
         if group.partitions and not group.partitions_known:
             code = max(code, ExitCode.NO)
-    for sentence in (*reasons(row for group in groups for row in group.partitions), *consumer_notes(groups)):
+    for sentence in (*group_reasons(groups), *consumer_notes(groups)):
         say(sentence)
     return code
 

@@ -37,7 +37,7 @@ async def look(
     *,
     topics: Sequence[str] | None = None,
     want: Want | None = None,
-    timeout: float | None = None,
+    timeout: float,
 ) -> Looked:
     """Return the lag of share groups, and of those names that turn out to be consumer groups.
 
@@ -46,17 +46,20 @@ async def look(
         groups: names; `None` for every share group.
         topics: look at these only.
         want: what a closer look should find out, `None` for no closer look.
-        timeout: seconds for each of the two questions.
+        timeout: seconds for all of it.
     """
     import msgspec
 
-    report = await admin.lag(groups, topics=topics, want=want, timeout=timeout)
+    from shareproxy.cli.time_left import TimeLeft
+
+    left = TimeLeft(timeout)
+    report = await admin.lag(groups, topics=topics, want=want, timeout=left.seconds())
     others = [g.group for g in report.groups if g.error is not None and g.error.name == OTHER_TYPE]
     if not others:
         return Looked(report)
-    consumed = await admin.consumer_lag(others, topics=topics, look_closer=want is not None, timeout=timeout)
+    consumed = await admin.consumer_lag(others, topics=topics, look_closer=want is not None, timeout=left.seconds())
     answered = tuple(group for group in consumed.groups if group.error is None or group.error.name != OTHER_TYPE)
     names = {group.group for group in answered}
-    left = tuple(group for group in report.groups if group.group not in names)
+    kept = tuple(group for group in report.groups if group.group not in names)
     problems = (*report.problems, *consumed.problems)
-    return Looked(msgspec.structs.replace(report, groups=left, problems=problems), answered)
+    return Looked(msgspec.structs.replace(report, groups=kept, problems=problems), answered)

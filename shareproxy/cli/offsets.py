@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -19,11 +20,13 @@ from shareproxy.cli.options import (
 from shareproxy.config import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from shareproxy.admin import ShareAdmin
+    from shareproxy.admin.errors import AdminError
     from shareproxy.admin.results import AlterResult, DeleteResult, OffsetPlan, PlannedOffset, ShareOffset
     from shareproxy.admin.targets import Target
+    from shareproxy.cli.sentences import Bounds
     from shareproxy.lag.descriptions import GroupDescription
     from shareproxy.lag.model import LagReport
 
@@ -32,6 +35,7 @@ PLAN_KEYS: Final = (
     *("topic", "partition", "start_offset", "new_offset", "log_start", "end"),
     *("lag", "new_lag", "refusal"),
 )
+BEFORE_CHANGE: Final = 0.5  # part of the time for looking where a change follows
 
 
 @click.group()
@@ -95,17 +99,23 @@ def reset(
         config, {"bootstrap_server": bootstrap_server, "command_config": command_config, "timeout": timeout}
     )
     from shareproxy.cli.connect import ask_admin
+    from shareproxy.cli.time_left import TimeLeft
 
-    async def change(admin: ShareAdmin) -> tuple[OffsetPlan, Mapping[tuple[str, int], int], AlterResult | None]:
-        plan = await admin.plan_offsets(group, target, topics=selection)
-        lags = {} if plan.creates_group else _lags(await admin.lag(group))
+    async def change(admin: ShareAdmin) -> tuple[OffsetPlan, AlterResult | None]:
+        left = TimeLeft(settings.timeout)
+        plan = await admin.plan_offsets(group, target, topics=selection, timeout=left.seconds(_first_part(execute)))
         if not execute or not plan.accepted:
-            return plan, lags, None
-        return plan, lags, await admin.alter_offsets(group, plan.offsets)
+            return plan, None
+        return plan, await admin.alter_offsets(group, plan.offsets, timeout=left.seconds())
 
-    plan, lags, result = ask_admin(settings, change)
-    _show_plan(plan, lags, result, output)
-    return _judge_reset(plan, lags, result)
+    plan, result = ask_admin(settings, change)
+    _show_plan(plan, result, output)
+    return _judge_reset(plan, result)
+
+
+def _first_part(execute: bool) -> float:
+    """Return the part of the time that looking may take: all of it, unless a change follows."""
+    return BEFORE_CHANGE if execute else 1.0
 
 
 def _target(
@@ -152,28 +162,14 @@ def _lags(report: LagReport) -> dict[tuple[str, int], int]:
     }
 
 
-def _new_lag(row: PlannedOffset) -> int | None:
-    return None if row.new_offset is None or row.end is None else max(0, row.end - row.new_offset)
-
-
-def _show_plan(plan: OffsetPlan, lags: Mapping[tuple[str, int], int], result: AlterResult | None, output: str) -> None:
-    values = [
-        (
-            *(row.topic, row.partition, row.start_offset, row.new_offset, row.log_start, row.end),
-            *(lags.get((row.topic, row.partition)), _new_lag(row), row.refusal),
-        )
-        for row in plan.rows
-    ]
+def _show_plan(plan: OffsetPlan, result: AlterResult | None, output: str) -> None:
     if output == "json":
         from shareproxy.cli.documents import print_json
 
-        rows = [
-            {**row.to_dict(), **dict(zip(PLAN_KEYS, value, strict=True))}
-            for row, value in zip(plan.rows, values, strict=True)
-        ]
         done = None if result is None else result.to_dict()
-        print_json({**plan.to_dict(), "rows": rows, "executed": result is not None and result.done, "result": done})
+        print_json({**plan.to_dict(), "executed": result is not None and result.done, "result": done})
         return
+    values = [[row.to_dict()[key] for key in PLAN_KEYS] for row in plan.rows]
     cells = [["" if cell is None else str(cell) for cell in value] for value in values]
     if output == "csv":
         from shareproxy.cli.documents import print_csv
@@ -197,7 +193,7 @@ def _show_plan(plan: OffsetPlan, lags: Mapping[tuple[str, int], int], result: Al
     print_table(columns, [[cell or "-" for cell in row[:-1]] for row in cells])
 
 
-def _judge_reset(plan: OffsetPlan, lags: Mapping[tuple[str, int], int], result: AlterResult | None) -> ExitCode:
+def _judge_reset(plan: OffsetPlan, result: AlterResult | None) -> ExitCode:
     for row in plan.rows:
         if row.note is not None:
             say(f"{row.topic}-{row.partition}: {row.note}")
@@ -207,7 +203,7 @@ def _judge_reset(plan: OffsetPlan, lags: Mapping[tuple[str, int], int], result: 
         say(f"{plan.group}: nothing was changed")
         return ExitCode.NO
     if result is None:
-        say(_effect(plan, lags))
+        say(_effect(plan))
         say(DRY_RUN)
         return ExitCode.DONE
     code = ExitCode.DONE
@@ -221,15 +217,37 @@ def _judge_reset(plan: OffsetPlan, lags: Mapping[tuple[str, int], int], result: 
     return code
 
 
-def _effect(plan: OffsetPlan, lags: Mapping[tuple[str, int], int]) -> str:
-    """Say what becomes of the lag."""
-    now = [lags.get((row.topic, row.partition)) for row in plan.rows]
-    then = [_new_lag(row) for row in plan.rows]
+def _effect(plan: OffsetPlan) -> str:
+    """Say what becomes of the lag, and of waiting and done offsets."""
+    now, then = [row.lag for row in plan.rows], [row.new_lag for row in plan.rows]
     before = "unknown" if None in now else str(sum(lag for lag in now if lag is not None))
     after = "unknown" if None in then else str(sum(lag for lag in then if lag is not None))
-    new = "; there is no group of this name, Kafka would make it" if plan.creates_group else ""
-    again = "" if plan.creates_group else "; what was done from the new offsets on is delivered again"
-    return f"{plan.group}: lag here would go from {before} to {after}{again}{new}"
+    parts = [f"{plan.group}: lag here would go from {before} to {after}"]
+    if plan.creates_group:
+        parts.append("there is no group of this name, Kafka would make it")
+    else:
+        parts += _moved_over(plan.rows)
+    return "; ".join(parts)
+
+
+def _moved_over(rows: Sequence[PlannedOffset]) -> Iterator[str]:
+    """Say how many offsets no consumer will be given any more, and how many a second time."""
+    from shareproxy.cli.sentences import Bounds, count
+
+    known = [row for row in rows if row.skips_max is not None]
+    skipped = Bounds(sum(row.skips_min or 0 for row in known), sum(row.skips_max or 0 for row in known))
+    again = Bounds(sum(row.delivers_again_min or 0 for row in known), sum(row.delivers_again_max or 0 for row in known))
+    if skipped.high:
+        yield f"{_offsets(skipped, 'waiting')} skipped and never delivered"
+    if again.high:
+        yield f"{_offsets(again, 'done or passed')} delivered again"
+    if unknown := len(rows) - len(known):
+        yield f"what is skipped in {count(unknown, 'partition')} without a start offset is not known"
+
+
+def _offsets(number: Bounds, which: str) -> str:
+    amount = number.text() if number.low else f"up to {number.high}"
+    return f"{amount} {which} offset is" if number.high == 1 else f"{amount} {which} offsets are"
 
 
 @offsets.command()
@@ -262,24 +280,43 @@ def delete(
         config, {"bootstrap_server": bootstrap_server, "command_config": command_config, "timeout": timeout}
     )
     from shareproxy.cli.connect import ask_admin
+    from shareproxy.cli.time_left import TimeLeft
 
     names = tuple(dict.fromkeys(topics))
 
     async def change(
         admin: ShareAdmin,
     ) -> tuple[GroupDescription, tuple[ShareOffset, ...], Mapping[tuple[str, int], int], DeleteResult | None]:
-        described = (await admin.describe_groups([group]))[group]
+        left = TimeLeft(settings.timeout)
+        seconds = left.seconds(_first_part(execute))
+        # all at once: a broker that hangs takes the time of one question only
+        descriptions, state = await asyncio.gather(
+            admin.describe_groups([group], timeout=seconds), _state(admin, group, seconds)
+        )
+        described = descriptions[group]
         if described.error is not None:
             return described, (), {}, None
-        has = tuple(row for row in await admin.offsets(group) if row.topic in names)
-        lags = _lags(await admin.lag(group, topics=sorted({row.topic for row in has}))) if has else {}
+        if isinstance(state, Exception):
+            raise state
+        offsets, report = state
+        has = tuple(row for row in offsets if row.topic in names)
         possible = not described.members and {row.topic for row in has} == set(names)
-        result = await admin.delete_offsets(group, names) if execute and possible else None
-        return described, has, lags, result
+        result = await admin.delete_offsets(group, names, timeout=left.seconds()) if execute and possible else None
+        return described, has, _lags(report), result
 
     described, has, lags, result = ask_admin(settings, change)
     _show_deletion(group, has, lags, result, output)
     return _judge_deletion(described, names, has, lags, result)
+
+
+async def _state(admin: ShareAdmin, group: str, seconds: float) -> tuple[Sequence[ShareOffset], LagReport] | AdminError:
+    """Return start offsets and lag of a group, or why there are none: its description may say that better."""
+    from shareproxy.admin.errors import AdminError
+
+    try:
+        return await asyncio.gather(admin.offsets(group, timeout=seconds), admin.lag(group, timeout=seconds))
+    except AdminError as error:
+        return error
 
 
 def _show_deletion(

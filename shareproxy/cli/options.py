@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,24 @@ LAG_SOURCES: Final = ("auto", "broker", "summary", "batches")
 
 F = TypeVar("F", bound=Callable[..., Any])
 Decorator = Callable[[F], F]
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds; click's own range lets NaN pass, and nothing is ever later than NaN, or than infinity."""
+
+    name = "number of seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number.
+
+        Raises:
+            click.BadParameter: it is none, or out of range.
+        """
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a number of seconds; write for instance 30", param, ctx)
+        return number
+
 
 lag_source_option: Final = click.option(
     "--lag-source", type=click.Choice(LAG_SOURCES), help="Take lag from this source only.  [default: auto]"

@@ -170,11 +170,23 @@ def reason(row: Row) -> str:
 
 
 def reasons(rows: Iterable[Row]) -> list[str]:
-    """Return one sentence for each distinct reason, naming the partitions it holds for."""
+    """Return one sentence for each distinct reason, naming the partitions of one group that it holds for."""
+    return _reasons((row, f"{row.topic}-{row.partition}") for row in rows)
+
+
+def group_reasons(groups: Iterable[GroupLag] | Iterable[ConsumerGroupLag]) -> list[str]:
+    """Return the same over groups; where there are several, each partition is named with its group."""
+    rows = [(group.group, row) for group in groups for row in group.partitions]
+    if len({group for group, _ in rows}) < 2:
+        return reasons(row for _, row in rows)
+    return _reasons((row, f"{row.topic}-{row.partition} of {group}") for group, row in rows)
+
+
+def _reasons(rows: Iterable[tuple[Row, str]]) -> list[str]:
     places: dict[str, list[str]] = {}
-    for row in rows:
+    for row, name in rows:
         if row.status.value != "ok":
-            places.setdefault(reason(row), []).append(f"{row.topic}-{row.partition}")
+            places.setdefault(reason(row), []).append(name)
     return [f"{_names(where)}: {why}" for why, where in places.items()]
 
 
@@ -211,7 +223,9 @@ def notes(groups: Iterable[GroupLag]) -> list[str]:
             places.setdefault(note, []).append(group.group)
         for row in group.partitions:
             for note in () if row.visible is None else row.visible.notes:
-                places.setdefault(note, []).append(f"{row.topic}-{row.partition}")
+                # why there is no lag is said with the lag
+                if row.message is None or not note.endswith(row.message):
+                    places.setdefault(note, []).append(f"{row.topic}-{row.partition}")
     return [f"{_names(list(dict.fromkeys(where)))}: {note}" for note, where in places.items()]
 
 

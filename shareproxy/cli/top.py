@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from shareproxy.cli.failures import ExitCode, say, with_exit_code
-from shareproxy.cli.options import connection_options, lag_source_option, settings_from, timeout_option
+from shareproxy.cli.options import Seconds, connection_options, lag_source_option, settings_from, timeout_option
 from shareproxy.cli.top_state import INTERVALS
 from shareproxy.config import ConfigError
 
@@ -35,7 +35,7 @@ CLOSER_NAMES: Final = ("consumable", "oldest")
 @click.option(
     "-i",
     "--interval",
-    type=click.FloatRange(min=INTERVALS[0]),
+    type=Seconds(min=INTERVALS[0]),
     default=2.0,
     show_default=True,
     metavar="SECONDS",

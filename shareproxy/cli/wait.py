@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 
 from shareproxy.cli.failures import ExitCode, say, with_exit_code
-from shareproxy.cli.options import complete_groups, connection_options, lag_source_option, settings_from
+from shareproxy.cli.options import Seconds, complete_groups, connection_options, lag_source_option, settings_from
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +57,7 @@ class Standing(NamedTuple):
 @click.option(
     "--timeout",
     "seconds",
-    type=click.FloatRange(min=0),
+    type=Seconds(min=0),
     default=60.0,
     show_default=True,
     metavar="SECONDS",

@@ -173,14 +173,6 @@ def test_a_group_that_cannot_be_described(monkeypatch: pytest.MonkeyPatch, code:
     assert (result.exit_code, result.stdout, result.stderr) == (exit_code, "", "shareproxy: not to be seen\n")
 
 
-def test_a_consumer_group_is_sent_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To the command that can show it."""
-    description = GroupDescription(GROUP, error=GroupError(69, "NOT_A_SHARE_GROUP", "workers is a consumer group"))
-    result = run(monkeypatch, cluster(description=description), "describe", "workers")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.endswith("`shareproxy lag workers` shows it as well\n")
-
-
 def test_json_has_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """The balance only where it was asked for."""
     document = json.loads(run(monkeypatch, cluster(), "describe", "workers", "-o", "json").stdout)

@@ -99,9 +99,22 @@ def test_a_bug_shows_its_traceback_when_asked(
 
 
 def test_a_name_cannot_speak_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """Control characters of a group's name are written out; a sentence may have several lines."""
-    failures.say("\x1b[2Jworkers: lag 1\nand so on")
-    assert capsys.readouterr().err == "shareproxy: \\x1b[2Jworkers: lag 1\nand so on\n"
+    """Control characters of a group's name are written out, line ends too: each sentence is one line."""
+    failures.say("\x1b[2Jworkers\nshareproxy: all is well\r\u2028: lag 1")
+    assert capsys.readouterr().err == "shareproxy: \\x1b[2Jworkers\\nshareproxy: all is well\\r\\u2028: lag 1\n"
+
+
+def test_letters_of_every_language_stay(capsys: pytest.CaptureFixture[str]) -> None:
+    """They are no signs that steer a terminal."""
+    failures.say("größe-注文: lag 3–12\n")
+    assert capsys.readouterr().err == "shareproxy: größe-注文: lag 3–12\\n\n"
+
+
+def test_a_name_in_an_error_cannot_speak_either(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nor in the sentence about a bug."""
+    run(GroupNotFound("no group x\ny", 69))
+    run(ZeroDivisionError("x\ny"))
+    assert len(capsys.readouterr().err.splitlines()) == 2
 
 
 def test_signs_that_stdout_lacks_are_written_out() -> None:

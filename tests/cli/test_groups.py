@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from shareproxy.admin.errors import CannotReach
+from shareproxy.cli.groups import LISTING_PART
 from shareproxy.lag.consumer_model import ConsumerGroupLag, ConsumerPartitionLag
 from shareproxy.lag.descriptions import GroupDescription, Member
 from shareproxy.lag.listings import GroupListing, ListedGroup
@@ -24,11 +26,18 @@ LISTING = GroupListing(
 ERROR = GroupError(
     30, "GROUP_AUTHORIZATION_FAILED", "this user may not see group 'hidden'; grant DESCRIBE on the group"
 )
+DESCRIPTIONS = (
+    GroupDescription(
+        GroupId("orders"),
+        "Stable",
+        members=(Member("m", "worker", "/10.0.0.1", None, 1, ("orders",), ()),),
+    ),
+    GroupDescription(GroupId("hidden"), error=ERROR),
+)
 
 
 def cluster(listing: GroupListing = LISTING) -> FakeAdmin:
     """One group of each kind: known in part, hidden, consumer, and one of which no lag is asked."""
-    member = Member("m", "worker", "/10.0.0.1", None, 1, ("orders",), ())
     return FakeAdmin(
         report(
             GroupLag(
@@ -48,10 +57,7 @@ def cluster(listing: GroupListing = LISTING) -> FakeAdmin:
                 (ConsumerPartitionLag("bills", TOPIC_ID, 0, 5, end_offset=8, lag=3),),
             )
         ],
-        descriptions=[
-            GroupDescription(GroupId("orders"), "Stable", members=(member,)),
-            GroupDescription(GroupId("hidden"), error=ERROR),
-        ],
+        descriptions=DESCRIPTIONS,
         listing=listing,
     )
 
@@ -118,6 +124,49 @@ def test_a_broker_that_did_not_tell_is_an_exit_code(monkeypatch: pytest.MonkeyPa
     result = run(monkeypatch, cluster(listing), "groups")
     assert result.exit_code == 1
     assert "broker 2 did not list its groups" in result.stderr
+
+
+def test_the_same_of_many_groups_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five thousand lines help nobody."""
+    names = [GroupId(f"g{number}") for number in range(5)]
+    errors = [GroupError(7, "REQUEST_TIMED_OUT", f"group {name!r}: no answer within the time given") for name in names]
+    admin = FakeAdmin(
+        report(*(GroupLag(name, None, error) for name, error in zip(names, errors, strict=True))),
+        descriptions=[GroupDescription(name, error=error) for name, error in zip(names, errors, strict=True)],
+        listing=GroupListing(tuple(ListedGroup(name, "share", "Empty", NodeId(1)) for name in names)),
+    )
+    result = run(monkeypatch, admin, "groups")
+    assert result.stderr == f"shareproxy: {errors[0].message} (and so for 4 more groups)\n"
+    assert result.exit_code == 1  # nothing is known of any lag
+
+
+def test_what_was_listed_is_shown_in_any_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although nobody tells the lag."""
+    admin = FakeAdmin(CannotReach("nobody answers"), descriptions=DESCRIPTIONS, listing=LISTING)
+    result = run(monkeypatch, admin, "groups")
+    assert result.exit_code == 1
+    assert [line.split()[:2] for line in result.stdout.splitlines()[1:]][1:3] == [
+        ["hidden", "share"],
+        ["orders", "share"],
+    ]
+    assert result.stderr == "shareproxy: nobody answers\n"
+
+
+def test_slow_brokers_are_asked_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where none of them lists its groups in a part of the time, the rest is for that."""
+    admin = cluster()
+    listed, list_groups = [], admin.list_groups
+
+    async def slow(*, timeout: float, **arguments: object) -> GroupListing:
+        listed.append(timeout)
+        if len(listed) == 1:
+            raise CannotReach("the groups of broker 1 are missing: no answer in time")
+        return await list_groups(timeout=timeout, **arguments)
+
+    monkeypatch.setattr(admin, "list_groups", slow)
+    assert run(monkeypatch, admin, "groups", "--timeout", "9").exit_code == 0
+    assert listed[0] == pytest.approx(9 * LISTING_PART, abs=0.1)
+    assert listed[1] > listed[0]
 
 
 def test_no_group_at_all(monkeypatch: pytest.MonkeyPatch) -> None:

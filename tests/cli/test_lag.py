@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -128,6 +129,14 @@ def test_each_reason_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
+def test_partitions_of_several_groups_are_named_with_their_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic's partition may be one of many groups."""
+    row = PartitionLag("orders", TOPIC_ID, 0, status=Status.NO_LEADER)
+    groups = [GroupLag(GroupId(name), "Empty", None, (row,)) for name in "ab"]
+    _, _, err = run(monkeypatch, ["--all-groups"], *groups)
+    assert "shareproxy: orders-0 of a, orders-0 of b: the partition has no leader" in err
+
+
 def test_a_closer_look_says_what_the_lag_consists_of(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lag that nobody can work off is named as such."""
     admin = FakeAdmin(report(CLOSER))
@@ -159,9 +168,7 @@ def test_a_consumer_group_is_shown_instead_of_an_error(monkeypatch: pytest.Monke
     admin = FakeAdmin(report(HALF_KNOWN, OTHER_TYPE), consumer_groups=[BILLING])
     result = run_on(monkeypatch, admin, "lag", "workers", "billing", "--topic", "bills")
     assert result.exit_code == 0
-    assert admin.asked("consumer_lag") == [
-        {"groups": ["billing"], "topics": ("bills",), "look_closer": False, "timeout": None}
-    ]
+    assert admin.asked("consumer_lag") == [{"groups": ["billing"], "topics": ("bills",), "look_closer": False}]
     assert result.stdout.partition("\n\n")[2] == (
         "GROUP    TOPIC  PARTITION  COMMITTED-OFFSET  END-OFFSET  LAG  STATUS\n"
         "billing  bills          0                 5           8    3  ok\n"
@@ -249,3 +256,52 @@ def test_no_broker_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.exit_code == 2
     for way in ("--bootstrap-server", "SHAREPROXY_BOOTSTRAP_SERVER", "bootstrap_server"):
         assert way in result.stderr
+
+
+def test_a_name_of_two_lines_is_one_line_of_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it could say anything in our name; letters of any language stay as they are."""
+    group = GroupLag(GroupId("größe\nshareproxy: 注文"), "Stable", None, (KNOWN,))
+    _, out, err = run(monkeypatch, ["--all-groups"], group)
+    assert err == "shareproxy: größe\\nshareproxy: 注文: lag 7 in 1 partition\n"
+    assert len(out.splitlines()) == 2
+
+
+EMPTY = GroupLag(GroupId("workers"), "Empty", None, (PartitionLag("orders", TOPIC_ID, 0, 2, 11, lag=7),))
+HINT = "a consumer can still be given\n"
+
+
+@pytest.fixture
+def on_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person looks at stdout."""
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True)
+
+
+@pytest.mark.usefixtures("on_terminal")
+def test_a_lag_with_nobody_there_is_worth_a_closer_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One hint, whatever the number of groups."""
+    _, _, err = run(monkeypatch, ["workers"], EMPTY)
+    assert err.endswith(f"\nshareproxy: nobody is in workers: --visible tells what of its lag {HINT}")
+    _, _, err = run(monkeypatch, ["--all-groups"], EMPTY, msgspec.structs.replace(EMPTY, group=GroupId("others")))
+    assert err.count("--visible") == 1
+    assert err.endswith(f"nobody is in 2 of these groups: --visible tells what of their lag {HINT}")
+
+
+@pytest.mark.usefixtures("on_terminal")
+@pytest.mark.parametrize(
+    ("arguments", "group"),
+    [
+        (["workers", "--visible"], EMPTY),
+        (["workers", "-o", "csv"], EMPTY),
+        (["workers"], msgspec.structs.replace(EMPTY, state="Stable")),
+        (["workers"], GroupLag(GroupId("workers"), "Empty", None, (PartitionLag("t", TOPIC_ID, 0, 5, 5, lag=0),))),
+        (["workers"], GroupLag(GroupId("workers"), "Empty", None, (UNKNOWN,))),
+    ],
+)
+def test_no_hint_where_it_says_nothing(monkeypatch: pytest.MonkeyPatch, arguments: list[str], group: GroupLag) -> None:
+    """It was asked for, is for a program, somebody is there, or nothing is left."""
+    assert HINT not in run(monkeypatch, arguments, group)[2]
+
+
+def test_no_hint_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scripts that read stderr, too, are not told what to do."""
+    assert HINT not in run(monkeypatch, ["workers"], EMPTY)[2]

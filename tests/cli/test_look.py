@@ -21,7 +21,7 @@ BILLING = ConsumerGroupLag(GroupId("billing"), "consumer", "Stable")
 async def test_share_groups_cost_one_question() -> None:
     """Nobody pays for consumer groups that were not named."""
     admin = FakeAdmin(report(SHARE))
-    looked = await look(cast("Any", admin), ["orders"])
+    looked = await look(cast("Any", admin), ["orders"], timeout=2.0)
     assert (looked.report.groups, looked.consumer_groups) == ((SHARE,), ())
     assert len(admin.calls) == 1
 
@@ -38,5 +38,5 @@ async def test_a_group_stands_in_one_place_only(want: Want | None) -> None:
 async def test_a_group_of_a_third_type_keeps_its_error() -> None:
     """A streams group may be neither."""
     admin = FakeAdmin(report(OTHER), consumer_groups=[ConsumerGroupLag(GroupId("billing"), error=OTHER.error)])
-    looked = await look(cast("Any", admin), ["billing"])
+    looked = await look(cast("Any", admin), ["billing"], timeout=2.0)
     assert (looked.report.groups, looked.consumer_groups) == ((OTHER,), ())

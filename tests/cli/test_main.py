@@ -99,7 +99,7 @@ def test_a_word_that_is_wrong_names_the_nearest(arguments: list[str], hint: str)
         (["lag", "g", "--botstrap-server", "b:1"], "--bootstrap-server"),
         (["groups", "--type", "queue"], "'consumer'"),
         (["describe", "g", "--bootstrap-server", "b:1", "--topic", "t:x"], "orders:0,1"),
-        (["wait", "g", "--timeout", "soon"], "'soon' is not a valid float"),
+        (["wait", "g", "--timeout", "soon"], "'soon' is not a valid number of seconds"),
         (["offsets", "reset", "g", "--bootstrap-server", "b:1"], "--to-earliest"),
     ],
 )

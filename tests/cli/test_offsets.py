@@ -26,7 +26,7 @@ from tests.cli.fake_admin import TOPIC_ID, FakeAdmin, report, run
 
 GROUP: Final = GroupId("workers")
 ROWS: Final = (
-    PlannedOffset("orders", TOPIC_ID, 0, start_offset=7, new_offset=2, log_start=2, end=11),
+    PlannedOffset("orders", TOPIC_ID, 0, start_offset=7, new_offset=2, log_start=2, end=11, lag=4),
     PlannedOffset("orders", TOPIC_ID, 1, new_offset=0, log_start=0, end=4, note="there is no start offset yet"),
 )
 PLAN: Final = OffsetPlan(GROUP, "Empty", False, ROWS)
@@ -49,11 +49,44 @@ def test_a_reset_is_shown_first(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert result.stderr == (
         "shareproxy: orders-1: there is no start offset yet\n"
-        "shareproxy: workers: lag here would go from unknown to 13; what was done from the new offsets on is "
-        "delivered again\n"
+        "shareproxy: workers: lag here would go from unknown to 13; 5 done or passed offsets are delivered again; "
+        "what is skipped in 1 partition without a start offset is not known\n"
         "shareproxy: nothing was changed; add --execute to do it\n"
     )
     assert admin.asked("alter_offsets") == []
+
+
+@pytest.mark.parametrize(
+    ("moves", "words"),
+    [
+        # forward over what waits, back over what is done, and where it stands
+        ([(0, 5, 5)], "lag here would go from 5 to 0; 5 waiting offsets are skipped and never delivered"),
+        ([(4, 1, 5)], "lag here would go from 1 to 0; 1 waiting offset is skipped and never delivered"),
+        ([(4, 1, 0)], "lag here would go from 1 to 5; 4 done or passed offsets are delivered again"),
+        ([(4, 1, 4)], "lag here would go from 1 to 1"),
+        # the stored start lags behind: which offsets behind it are done is not known
+        (
+            [(0, 4, 4)],
+            "lag here would go from 4 to 1; 3–4 waiting offsets are skipped and never delivered; "
+            "up to 1 done or passed offset is delivered again",
+        ),
+        # several partitions are added up
+        (
+            [(0, 5, 5), (0, 5, 3), (3, 2, 1)],
+            "lag here would go from 12 to 6; 8 waiting offsets are skipped and never "
+            "delivered; 2 done or passed offsets are delivered again",
+        ),
+    ],
+)
+def test_the_effect_is_counted(monkeypatch: pytest.MonkeyPatch, moves: list[tuple[int, int, int]], words: str) -> None:
+    """How much no consumer will be given any more, and how much a second time; each log ends at 5."""
+    rows = tuple(
+        PlannedOffset("orders", TOPIC_ID, partition, start, new, 0, 5, lag=lag)
+        for partition, (start, lag, new) in enumerate(moves)
+    )
+    admin = FakeAdmin(LAG, plan=OffsetPlan(GROUP, "Empty", False, rows))
+    result = run(monkeypatch, admin, "offsets", "reset", "workers", "--to-latest")
+    assert result.stderr.splitlines()[0] == f"shareproxy: workers: {words}"
 
 
 def test_execute_does_it(monkeypatch: pytest.MonkeyPatch) -> None:

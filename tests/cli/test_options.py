@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from click.testing import CliRunner
 
-from shareproxy.cli.options import topic_selection
+from shareproxy.cli.main import app
+from shareproxy.cli.options import settings_from, topic_selection
 from shareproxy.config import ConfigError
 
 
@@ -32,3 +34,28 @@ def test_what_is_no_topic_is_refused(text: str) -> None:
     """With an example of what to write."""
     with pytest.raises(ConfigError, match="orders:0,1"):
         topic_selection([text])
+
+
+@pytest.mark.parametrize("number", ["nan", "NaN", "inf", "Infinity"])
+@pytest.mark.parametrize("command", [("wait", "g", "--timeout"), ("top", "--batch", "--interval")])
+def test_a_number_of_seconds_has_an_end(command: tuple[str, ...], number: str) -> None:
+    """Nothing is ever later than NaN or infinity: it would wait for ever."""
+    result = CliRunner().invoke(app, [*command, number, "--bootstrap-server", "127.0.0.1:1"])
+    assert result.exit_code == 2
+    assert f"{number!r} is not a number of seconds; write for instance 30" in result.stderr
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize(
+    ("variable", "key"), [("SHAREPROXY_TIMEOUT", "timeout"), ("SHAREPROXY_EXPORTER_INTERVAL", "exporter.interval")]
+)
+def test_seconds_among_the_settings_have_an_end_too(
+    variable: str, key: str, number: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever they come from, the sentence says what they have to be."""
+    monkeypatch.setenv(variable, number)
+    with pytest.raises(ConfigError, match=rf"{variable}='{number}': {key}: expected `float`"):
+        settings_from(None, {"bootstrap_server": "b:9092"})
+    monkeypatch.delenv(variable)
+    with pytest.raises(ConfigError, match=f"{key}: expected `float`"):
+        settings_from(None, {"bootstrap_server": "b:9092", key: float(number)})

@@ -106,3 +106,11 @@ def test_ages_have_two_units_at_most(seconds: float | None, text: str) -> None:
 def test_a_cell_has_a_number_or_a_range(numbers: tuple[int | None, int | None, int | None], text: str) -> None:
     """Or nothing."""
     assert bounded(*numbers) == text
+
+
+def test_what_is_said_with_the_lag_is_not_said_again() -> None:
+    """The closer look gives the same reason for what it left out."""
+    hidden = PartitionVisible(notes=("not looked at: node 2 did not answer", "grant READ on the topic"))
+    one = PartitionLag("orders", TOPIC_ID, 0, status=Status.TIMEOUT, message="node 2 did not answer", visible=hidden)
+
+    assert notes([group(one)]) == ["orders-0: grant READ on the topic"]
