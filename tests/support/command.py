@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import os
 import socket
 import subprocess
 import sys
 import tempfile
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from typing import IO
@@ -117,5 +117,5 @@ def _is_ready(port: int) -> bool:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=10):
             return True
-    except (urllib.error.URLError, OSError):
+    except (http.client.HTTPException, OSError):  # URLError is an OSError
         return False

@@ -1,0 +1,10 @@
+"""What holds for the whole suite."""
+
+from __future__ import annotations
+
+import signal
+
+# Shells start background jobs with Ctrl-C switched off, and children inherit that: the commands that are tested here
+# would then not hear it, whatever they do.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
