@@ -12,7 +12,11 @@ demo: $(VENV)/.runtime tools
 
 test: $(VENV)/.dev tools
 	$(BIN)/coverage erase
+ifeq ($(PYTEST_ARGS),)
+	$(BIN)/python -m tests.side_by_side
+else
 	$(BIN)/coverage run -m pytest $(PYTEST_ARGS)
+endif
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
