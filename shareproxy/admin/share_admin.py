@@ -12,26 +12,26 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from shareproxy.admin import arguments, changes, offset_plans
+from shareproxy.admin import arguments
 from shareproxy.admin.failures import DESCRIBE_CONFIGS, group_exception, translated
-from shareproxy.admin.results import AlterResult, DeleteResult, GroupListing, OffsetPlan, ShareOffset, Snapshot
-from shareproxy.admin.start_offsets import start_offsets
 from shareproxy.admin.targets import Selection, Target
 from shareproxy.cluster.cluster import Cluster
 from shareproxy.cluster.security import Security
 from shareproxy.lag.brokers import Trouble
-from shareproxy.lag.descriptions import GroupDescription, describe_groups
 from shareproxy.lag.engine import LagEngine
 from shareproxy.lag.group_errors import group_error
-from shareproxy.lag.listings import list_groups
 from shareproxy.lag.model import GroupError, LagReport, SourceChoice
 from shareproxy.lag.visible_model import Want
 from shareproxy.protocol.ids import GroupId
 
 if TYPE_CHECKING:
+    from shareproxy.admin.results import AlterResult, DeleteResult, GroupListing, OffsetPlan, ShareOffset, Snapshot
     from shareproxy.lag.consumer_model import ConsumerLagReport
+    from shareproxy.lag.descriptions import GroupDescription
     from shareproxy.lag.group_configs import GroupConfig
     from shareproxy.lag.visible import VisibleReader
+
+# What only some methods need is imported there: a command that shows lag starts without the rest.
 
 # where a closer look follows, the lag itself leaves it this part of the time
 LAG_SHARE: Final = 0.6
@@ -132,6 +132,8 @@ class ShareAdmin:
             CannotReach: no broker answered.
         """
         kinds, kept = arguments.names("types", types), arguments.names("states", states)
+        from shareproxy.lag.listings import list_groups
+
         with translated():
             return await list_groups(self._cluster, types=kinds, states=kept, deadline=self._deadline(timeout))
 
@@ -150,6 +152,8 @@ class ShareAdmin:
         Source: KIP-932, ShareGroupDescribe (API 77).
         """
         names = [GroupId(name) for name in arguments.names("groups", groups)]
+        from shareproxy.lag.descriptions import describe_groups
+
         with translated():
             found = await describe_groups(self._cluster, names, deadline=self._deadline(timeout))
         return {str(group): description for group, description in found.items()}
@@ -242,6 +246,8 @@ class ShareAdmin:
         """
         name = arguments.group_name(group)
         chosen = None if topics is None else arguments.names("topics", topics)
+        from shareproxy.admin.start_offsets import start_offsets
+
         with translated(group):
             return await start_offsets(self._engine, name, chosen, timeout=self._seconds(timeout))
 
@@ -272,6 +278,8 @@ class ShareAdmin:
             AccessDenied: DESCRIBE on the group or a topic is missing.
         """
         name, wanted, chosen = arguments.group_name(group), arguments.target(target), arguments.selection(topics)
+        from shareproxy.admin import offset_plans
+
         with translated(group):
             return await offset_plans.plan(
                 self._cluster, self._engine, name, wanted, chosen, deadline=self._deadline(timeout)
@@ -301,6 +309,8 @@ class ShareAdmin:
         Source: KIP-932, AlterShareGroupOffsets (API 91).
         """
         name, wanted = arguments.group_name(group), arguments.offsets(offsets)
+        from shareproxy.admin import changes, offset_plans
+
         with translated(group):
             deadline = self._deadline(timeout)
             until = offset_plans.part_of(deadline)
@@ -330,6 +340,8 @@ class ShareAdmin:
         Source: KIP-932, DeleteShareGroupOffsets (API 92).
         """
         name, chosen = arguments.group_name(group), arguments.some_names("topics", topics)
+        from shareproxy.admin import changes
+
         with translated(group):
             return await changes.delete_offsets(self._cluster, name, chosen, deadline=self._deadline(timeout))
 
@@ -349,6 +361,8 @@ class ShareAdmin:
         Source: KIP-932, DeleteGroups (API 42).
         """
         names = [GroupId(name) for name in arguments.some_names("groups", groups)]
+        from shareproxy.admin import changes
+
         with translated():
             found = await changes.delete_groups(self._cluster, names, deadline=self._deadline(timeout))
         return {str(group): error for group, error in found.items()}

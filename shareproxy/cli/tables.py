@@ -7,7 +7,6 @@ Must never: let a control character of somebody's group name reach the terminal.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -47,7 +46,12 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
 
 def terminal_width() -> int | None:
     """Return how many characters fit into a line of stdout, `None` where it is not a terminal."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if not sys.stdout.isatty():
+        return None
+    # only here: it brings the archive formats along, which takes longer than printing a table
+    import shutil
+
+    return shutil.get_terminal_size().columns
 
 
 def ellipsis_sign() -> str:

@@ -7,13 +7,12 @@ Must never: load the reader of property files when there is none to read; comman
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from shareproxy.cluster.security import PLAINTEXT, Security
 
 
-@dataclass(frozen=True, slots=True)
-class OwnConnection:
+class OwnConnection(NamedTuple):
     """How our own connections are made.
 
     Args:
