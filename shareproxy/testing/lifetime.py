@@ -50,6 +50,7 @@ class Lifetime:
         assert loop is not None
         assert thread is not None
         asyncio.run_coroutine_threadsafe(self.stop(), loop).result(START_SECONDS)
+        asyncio.run_coroutine_threadsafe(_cancel_the_rest(), loop).result(START_SECONDS)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(START_SECONDS)
         loop.close()
@@ -61,3 +62,11 @@ class Lifetime:
             return asyncio.get_running_loop() is self._loop
         except RuntimeError:
             return False
+
+
+async def _cancel_the_rest() -> None:
+    """End what was accepted while everything stopped, as `asyncio.run` does."""
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in rest:
+        task.cancel()
+    await asyncio.gather(*rest, return_exceptions=True)
