@@ -44,6 +44,8 @@ class LagEngine:
 
     def __init__(self, cluster: Brokers, *, source: SourceChoice = SourceChoice.AUTO, timeout: float = 3.0) -> None:
         self._cluster, self._source, self._timeout = cluster, source, timeout
+        self.rows_filled: dict[str, int] = {}
+        """Rows that `fill` found the lag of, by the source that knew it."""
         self._memory = Memory()
         self._reporter = Reporter(cluster, source, self._memory)
         self._fills: SharedCalls[object, Mapping[Wanted, Reading]] = SharedCalls()
@@ -90,6 +92,8 @@ class LagEngine:
             return lags
         for item, reading in found.items():
             lags[item.topic, item.partition] = reading.lag
+            if reading.lag != UNKNOWN:
+                self.rows_filled[reading.source.value] = self.rows_filled.get(reading.source.value, 0) + 1
         return lags
 
     async def out_of_range(

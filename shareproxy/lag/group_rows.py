@@ -78,6 +78,9 @@ class GroupRows:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        for answer in self._first.values():
+            if isinstance(answer, Listing) and answer.ends is not None:
+                self._tasks.append(answer.ends.answer)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -125,7 +128,8 @@ class GroupRows:
         purpose: str,
         split: Callable[[NodeId, list[GroupId]], Iterable[list[GroupId]]],
     ) -> None:
-        question = Listings(self._brokers, purpose)
+        ends = self._memory.ends_question(groups[0]) if len(groups) == 1 and purpose == ROWS else None
+        question = Listings(self._brokers, purpose, ends)
         asking = ask_all(question, groups, deadline=self._deadline, routes=self._routes, split=split, into=into)
         self._tasks.append(asyncio.ensure_future(asking))
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from shareproxy.cluster.errors import ClusterError, InternalTopicMissing, Unreachable
 from shareproxy.cluster.pool import DATA
 from shareproxy.lag.brokers import TIMED_OUT, Brokers, Trouble, trouble_from_code, trouble_from_error
+from shareproxy.lag.ends_behind import EndsAsked, EndsQuestion
 from shareproxy.lag.listings import GroupLists, ListedGroup
 from shareproxy.lag.memory import Memory
 from shareproxy.lag.model import Status
@@ -80,11 +81,16 @@ class CoordinatorQuestion:
 Topics = Sequence[DescribeShareGroupOffsetsResponseTopic]
 
 
-class Listing(msgspec.Struct, gc=False):
-    """The rows of one group; without `has_lag` its broker only knows start offsets (Kafka 4.1)."""
+class Listing(msgspec.Struct):
+    """The rows of one group; without `has_lag` its broker only knows start offsets (Kafka 4.1).
+
+    Attributes:
+        ends: end offsets read behind these rows, if they were asked for.
+    """
 
     topics: Topics
     has_lag: bool
+    ends: EndsAsked | None = None
 
 
 class Listings(CoordinatorQuestion):
@@ -93,11 +99,12 @@ class Listings(CoordinatorQuestion):
     Args:
         brokers: where to ask.
         purpose: of the connection; see `Brokers.request`.
+        ends: sent right behind, if its node is asked; for a single group only.
     """
 
-    def __init__(self, brokers: Brokers, purpose: str = DATA) -> None:
+    def __init__(self, brokers: Brokers, purpose: str = DATA, ends: EndsQuestion | None = None) -> None:
         super().__init__(brokers)
-        self._purpose = purpose
+        self._purpose, self._ends = purpose, ends
 
     async def ask(
         self, node_id: NodeId, items: Sequence[GroupId], *, deadline: float
@@ -110,9 +117,21 @@ class Listings(CoordinatorQuestion):
         request = DescribeShareGroupOffsetsRequest(
             [DescribeShareGroupOffsetsRequestGroup(group, None) for group in items]
         )
-        response = await self._brokers.request(
-            node_id, request, deadline=deadline, max_version=version, purpose=self._purpose
-        )
+        behind, ends = self._ends, None
+        if behind is not None and behind.node_id == node_id and version > 0:
+            response, answer = await self._brokers.request_pair(
+                node_id,
+                request,
+                behind.request(deadline),
+                deadline=deadline,
+                max_version=version,
+                purpose=self._purpose,
+            )
+            ends = EndsAsked(behind, answer)
+        else:
+            response = await self._brokers.request(
+                node_id, request, deadline=deadline, max_version=version, purpose=self._purpose
+            )
         found: dict[GroupId, Listing | Trouble] = dict.fromkeys(items, LEFT_OUT)
         for row in response.groups:
             group = GroupId(row.group_id)
@@ -120,8 +139,10 @@ class Listings(CoordinatorQuestion):
                 found[group] = (
                     trouble_from_code(row.error_code, row.error_message)
                     if row.error_code
-                    else Listing(row.topics, version > 0)
+                    else Listing(row.topics, version > 0, ends)
                 )
+        if ends is not None and not any(isinstance(answer, Listing) for answer in found.values()):
+            ends.answer.cancel()
         return found
 
 

@@ -13,8 +13,9 @@ from operator import attrgetter
 from typing import Final
 
 from shareproxy.lag.arithmetic import UNKNOWN
-from shareproxy.lag.broker_rows import NO_ENDS, Ends, TopicKey, TopicRows, has_lag, read_ends, report_rows
+from shareproxy.lag.broker_rows import NO_ENDS, Ends, TopicRows, has_lag, read_ends, report_rows
 from shareproxy.lag.brokers import TIMED_OUT, Brokers, Trouble
+from shareproxy.lag.ends_behind import EndsAsked, TopicKey
 from shareproxy.lag.group_errors import (
     explain_missing,
     group_error,
@@ -74,6 +75,7 @@ class _Work:
         "coordinator",
         "described",
         "ends",
+        "ends_asked",
         "error",
         "given_up",
         "group",
@@ -97,6 +99,7 @@ class _Work:
         self.rows: list[TopicRows] = []
         self.readings: dict[Wanted, Reading] = {}
         self.ends: Mapping[Wanted, int] = {}
+        self.ends_asked: EndsAsked | None = None
         self.read_uncommitted = True
 
     @property
@@ -160,11 +163,13 @@ class _Look:
         self._ends = EndOffsets(brokers)
         self._row_ends: Ends = {}
         self._affordable: int | None = None
+        self._alone = False
         self._probe = StateProbe(brokers, self._ends, self._affords)
         self._started = asyncio.get_running_loop().time()
 
     async def run(self, works: Sequence[_Work], routes: Mapping[GroupId, NodeId | Trouble]) -> list[GroupLag]:
         """Take all groups from nothing to rows."""
+        self._alone = len(works) == 1
         names = [work.group for work in works]
         by_name = {work.group: work for work in works}
         for work in works:
@@ -229,7 +234,7 @@ class _Look:
                 for row in topic.partitions:
                     if pinned or not has_lag(row):
                         readings[Wanted(name, topic_id, row.partition_index)] = broker_reading(row)
-        work.readings, work.rows = readings, rows_with_lag
+        work.readings, work.rows, work.ends_asked = readings, rows_with_lag, listing.ends
         self._memory.keep_partitions(work.group, everything)
 
     async def _finish_late(
@@ -401,7 +406,18 @@ class _Look:
             if reading.trouble is None and reading.start_offset is not None
         }
         async with asyncio.TaskGroup() as tasks:
-            reading = tasks.create_task(read_ends(self._brokers, self._memory, self._ends, rows, deadline=deadline))
+            alone = works[0] if self._alone and len(works) == 1 else None
+            reading = tasks.create_task(
+                read_ends(
+                    self._brokers,
+                    self._memory,
+                    self._ends,
+                    rows,
+                    deadline=deadline,
+                    group=None if alone is None or self._topics is not None else alone.group,
+                    asked=None if alone is None else alone.ends_asked,
+                )
+            )
             tasks.create_task(self._take_ends(works, list(unsure), deadline))
         self._row_ends = {**self._row_ends, **reading.result()}
 

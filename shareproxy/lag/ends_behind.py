@@ -1,0 +1,60 @@
+"""Ask where logs end right behind the question for a group's rows, where the same broker can tell both.
+
+In: how the end offsets of a group were last asked for. Out: the same question, sent along with the next one for its
+rows. Must never: show an end offset read before the rows, or of another topic of the same name.
+
+A broker works on the requests of one connection one after the other, so the end offsets are read after the rows are
+sent; but the way there and back, and the time in which the rows are read here, are saved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from shareproxy.cluster.metadata import TopicMetadata
+from shareproxy.lag.leaders import CONSUMER, READ_UNCOMMITTED, milliseconds_left
+from shareproxy.protocol.ids import NodeId, TopicId
+from shareproxy.protocol.messages import ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
+
+TopicKey = tuple[str, TopicId]
+
+# a question is kept as it goes out, some hundred bytes per partition; a larger group waits for milliseconds anyway
+MOST_PARTITIONS: Final = 5_000
+
+
+class EndsQuestion(NamedTuple):
+    """How the end offsets of all partitions of a group are asked for.
+
+    Attributes:
+        node_id: leader of all of them.
+        topics: partitions with the leader epochs of Metadata.
+        partitions: the same by topic name and id.
+        metadata: the topics as Metadata had them; it stands for the leaders, the epochs and the topic ids.
+    """
+
+    node_id: NodeId
+    topics: Sequence[ListOffsetsTopic]
+    partitions: Mapping[TopicKey, Mapping[int, None]]
+    metadata: Mapping[str, TopicMetadata]
+
+    def request(self, deadline: float) -> ListOffsetsRequest:
+        """Return what is sent."""
+        return ListOffsetsRequest(CONSUMER, READ_UNCOMMITTED, list(self.topics), milliseconds_left(deadline))
+
+    def covers(self, wanted: Mapping[TopicKey, Mapping[int, None]]) -> bool:
+        """Tell whether it asks for all of these partitions."""
+        asked = self.partitions
+        return all(key in asked and partitions.keys() <= asked[key].keys() for key, partitions in wanted.items())
+
+    def still_true(self, now: Mapping[str, TopicMetadata]) -> bool:
+        """Tell whether Metadata still says what it said when the question was made."""
+        return all((topic := now.get(name)) is before or topic == before for name, before in self.metadata.items())
+
+
+class EndsAsked(NamedTuple):
+    """A question that was sent behind the one for rows, and its answer."""
+
+    question: EndsQuestion
+    answer: asyncio.Task[ListOffsetsResponse]
