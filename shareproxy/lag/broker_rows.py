@@ -26,7 +26,7 @@ from shareproxy.lag.leaders import (
     milliseconds_left,
 )
 from shareproxy.lag.memory import Memory
-from shareproxy.lag.model import PartitionLag, Source, Status
+from shareproxy.lag.model import PartitionLag, Source
 from shareproxy.lag.rounds import ask_all
 from shareproxy.lag.slices import Slices
 from shareproxy.protocol.ids import NO_TOPIC_ID, GroupId, NodeId
@@ -73,8 +73,9 @@ def report_rows(topic: TopicRows, ends: Mapping[int, int]) -> list[PartitionLag]
         ends: end offsets read afterwards.
     """
     (name, topic_id), asked, before = topic
-    broker, okay = Source.BROKER, Status.OK
+    broker = Source.BROKER
     found: list[PartitionLag] = []
+    add = found.append
     ordered, last = True, -1
     for row in asked:
         partition, start, lag = row.partition_index, row.start_offset, row.lag
@@ -87,22 +88,13 @@ def report_rows(topic: TopicRows, ends: Mapping[int, int]) -> list[PartitionLag]
             elif count and before.get(partition) != end:
                 count = None
         epoch = row.leader_epoch
-        found.append(
-            PartitionLag(
-                name,
-                topic_id,
-                partition,
-                start,
-                end,
-                epoch if epoch >= 0 else None,
-                count,
-                lag,
-                broker,
-                True,
-                okay,
-            )
+        # the status is ok by default
+        add(
+            PartitionLag(name, topic_id, partition, start, end, epoch if epoch >= 0 else None, count, lag, broker, True)
         )
-        ordered, last = ordered and last < partition, partition
+        if partition < last:
+            ordered = False
+        last = partition
     if not ordered:
         found.sort(key=by_partition)
     return found
