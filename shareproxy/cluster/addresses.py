@@ -9,6 +9,8 @@ import re
 from typing import Final, NamedTuple
 
 _BRACKETS: Final = re.compile(r"\[([^\[\]]*)\](?::(.*))?")
+_SHOWN: Final = 100
+"""What an error shows of a text that may be of any length."""
 _HOST: Final = re.compile(r"[^\s/:@\[\],]+")
 
 
@@ -44,8 +46,8 @@ def parse_address(text: str) -> Address:
             raise ValueError(f"{text!r} has no usable host; write HOST:PORT")
     if port is None or port == "":
         raise ValueError(f"{text!r} has no port; write {text.rstrip(':')}:9092")
-    if not (port.isascii() and port.isdecimal() and 0 <= int(port) < 65_536):
-        raise ValueError(f"{text!r}: port {port!r} is not a number from 0 to 65535")
+    if not (port.isascii() and port.isdecimal() and len(port) <= 5 and int(port) < 65_536):
+        raise ValueError(f"{text[:_SHOWN]!r}: port {port[:_SHOWN]!r} is not a number from 0 to 65535")
     return Address(host, int(port))
 
 

@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from shareproxy.cluster.errors import PropertiesError
 from shareproxy.cluster.jaas import Login, parse_jaas
+from shareproxy.cluster.oauth import ClientCredentials
 from shareproxy.cluster.property_file import Property, PropertySyntaxError, parse_properties, read_property_text
 from shareproxy.cluster.security import MECHANISMS, PROTOCOLS, Security
 
@@ -25,6 +26,10 @@ KEYS: Final = (
     "sasl.jaas.config",
     "sasl.kerberos.service.name",
     "sasl.oauthbearer.token.endpoint.url",
+    "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret",
+    "sasl.oauthbearer.scope",
+    "sasl.login.callback.handler.class",
     "ssl.truststore.location",
     "ssl.truststore.type",
     "ssl.truststore.password",
@@ -112,17 +117,17 @@ class _Reader:
             raise PropertiesError(self._file, str(error)) from None
         return ClientProperties(security, self._value("client.id") or None, self._timeout(), self._ignored(protocol))
 
-    def _sasl(self) -> dict[str, str | None]:
+    def _sasl(self) -> dict[str, str | ClientCredentials | None]:
         mechanism = self._choice("sasl.mechanism", MECHANISMS)
         if mechanism is None:
             # Kafka's default is GSSAPI, which is rarely what a file without the key means
             raise self._wrong("sasl.mechanism", f"is missing; it is one of {', '.join(MECHANISMS)}")
-        found: dict[str, str | None] = {"sasl_mechanism": mechanism}
+        found: dict[str, str | ClientCredentials | None] = {"sasl_mechanism": mechanism}
         if mechanism == "GSSAPI":
             return found | self._if_set("kerberos_service_name", "sasl.kerberos.service.name")
         login = self._login(mechanism)
         if mechanism == "OAUTHBEARER":
-            return found | {"token_file": self._token_file()}
+            return found | self._token_source(login)
         if login.options.get("tokenauth", "").lower() == "true":
             raise self._wrong("sasl.jaas.config", "delegation tokens (tokenauth) are not supported")
         for option in ("username", "password"):
@@ -148,15 +153,32 @@ class _Reader:
             )
         return login
 
-    def _token_file(self) -> str:
+    def _token_source(self, login: Login) -> dict[str, str | ClientCredentials | None]:
+        """Return the file with the token, or the endpoint with the client's name and secret."""
         key = "sasl.oauthbearer.token.endpoint.url"
-        url = self._value(key)
-        parts = urlsplit(url or "")
-        if parts.scheme != "file" or not parts.path:
-            raise self._wrong(
-                key, "only a token in a file is supported: file:///path/of/token, renewed by whoever writes it"
-            )
-        return unquote(parts.path)
+        url = self._value(key) or ""
+        wrong = self._wrong(key, "is the URL of a token endpoint, or of a file with a token: file:///path/of/token")
+        try:
+            parts = urlsplit(url)
+        except ValueError:  # brackets that are not an IPv6 host
+            raise wrong from None
+        if parts.scheme == "file" and parts.path:
+            return {"token_file": unquote(parts.path)}
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise wrong
+        prefix = "sasl.oauthbearer.client.credentials.client."
+        found = {}
+        for option, name in (("clientId", f"{prefix}id"), ("clientSecret", f"{prefix}secret")):
+            # the keys came with Kafka 4.1 (KIP-1139) and go before the options
+            value = self._value(name) or login.options.get(option)
+            if not value:
+                raise self._wrong(name, f'is missing; or give {login.module} {option}="…" in sasl.jaas.config')
+            found[option] = value
+        scope = self._value("sasl.oauthbearer.scope") or login.options.get("scope")
+        authorities = login.options.get("ssl.truststore.location")
+        return {
+            "client_credentials": ClientCredentials(url, found["clientId"], found["clientSecret"], scope, authorities)
+        }
 
     def _tls(self) -> dict[str, str | bool | None]:
         found: dict[str, str | bool | None] = {"check_hostname": self._check_hostname()}
@@ -186,8 +208,9 @@ class _Reader:
             return {}
         try:
             head = Path(location).read_bytes()
-        except OSError as error:
-            raise self._wrong(location_key, f"{location} cannot be read: {error.strerror}") from error
+        except (OSError, ValueError) as error:  # ValueError: a null byte in the name
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise self._wrong(location_key, f"{location!r} cannot be read: {reason}") from error
         if _PEM not in head:
             raise self._wrong(location_key, f"{location} {_conversion(store, location, head)}")
         if kind not in ("", "PEM"):
@@ -207,8 +230,8 @@ class _Reader:
         value = self._value("request.timeout.ms")
         if value is None:
             return None
-        if not (value.isascii() and value.isdecimal() and 0 < int(value) < 2**31):
-            raise self._wrong("request.timeout.ms", f"{value!r} is not a number of milliseconds above 0")
+        if not (value.isascii() and value.isdecimal() and len(value) <= 10 and 0 < int(value) < 2**31):
+            raise self._wrong("request.timeout.ms", f"{value[:100]!r} is not a number of milliseconds above 0")
         return int(value)
 
     def _ignored(self, protocol: str) -> tuple[str, ...]:
@@ -225,7 +248,7 @@ class _Reader:
 
     def _unused(self, protocol: str) -> list[str]:
         """Return the keys of the login or of TLS that this protocol leaves aside."""
-        aside: tuple[str, ...] = ("sasl.jaas.",) if not protocol.startswith("SASL_") else ()
+        aside: tuple[str, ...] = ("sasl.jaas.", "sasl.oauthbearer.") if not protocol.startswith("SASL_") else ()
         aside += ("ssl.truststore.", "ssl.keystore.") if not protocol.endswith("SSL") else ()
         return [key for key in self._properties if key.startswith(aside) and key in KEYS]
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from shareproxy.cluster.errors import AuthenticationFailed, ClusterError, DeadlinePassed
-from shareproxy.cluster.security import Security
+from shareproxy.cluster.oauth import OAuthLogin, forget_token
 from shareproxy.protocol.errors import ErrorCode, error_name
 from shareproxy.protocol.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 
@@ -70,6 +69,7 @@ async def _exchange(connection: Connection, authenticator: Authenticator, deadli
     while (step := await authenticator.step(token)) is not None:
         answer = await connection.request(SaslAuthenticateRequest(step[0]), deadline=deadline)
         if answer.error_code:
+            forget_token(connection.security)
             text = answer.error_message or error_name(answer.error_code)
             raise AuthenticationFailed(f"{connection.address} refused the login: {text.rstrip('.')}")
         token, lifetime_ms = answer.auth_bytes, answer.session_lifetime_ms
@@ -78,6 +78,8 @@ async def _exchange(connection: Connection, authenticator: Authenticator, deadli
 
 async def _authenticator(connection: Connection) -> Authenticator:
     security = connection.security
+    if security.sasl_mechanism == "OAUTHBEARER":
+        return OAuthLogin(security)
     loop = asyncio.get_running_loop()
     # loading takes a few hundred milliseconds; other connections go on meanwhile
     conn = await loop.run_in_executor(None, importlib.import_module, "aiokafka.conn")
@@ -93,8 +95,6 @@ async def _authenticator(connection: Connection) -> Authenticator:
                 )
             principal = f"{security.kerberos_service_name}@{connection.address.host}"
             made = conn.SaslGSSAPIAuthenticator(loop=loop, principal=principal)
-        case "OAUTHBEARER":
-            made = conn.OAuthAuthenticator(sasl_oauth_token_provider=_TokenFile(security))
         case mechanism:
             made = conn.ScramAuthenticator(
                 loop=loop,
@@ -103,17 +103,3 @@ async def _authenticator(connection: Connection) -> Authenticator:
                 sasl_mechanism=mechanism,
             )
     return cast("Authenticator", made)
-
-
-class _TokenFile:
-    """Read the token anew at each login: whoever writes the file renews it."""
-
-    def __init__(self, security: Security) -> None:
-        self._file = security.token_file or ""
-
-    async def token(self) -> str:
-        try:
-            text = await asyncio.get_running_loop().run_in_executor(None, Path(self._file).read_text)
-        except OSError as error:
-            raise ClusterError(f"the token in {self._file} cannot be read: {error.strerror}") from error
-        return text.strip()

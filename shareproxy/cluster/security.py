@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from shareproxy.cluster.errors import PropertiesError
+from shareproxy.cluster.oauth import ClientCredentials
 
 if TYPE_CHECKING:
     import ssl
@@ -39,6 +40,7 @@ class Security:
         key_password: of an encrypted key.
         check_hostname: whether the broker's certificate must carry the name we connect to.
         token_file: file with the token for OAUTHBEARER, read at each login.
+        client_credentials: the token endpoint for OAUTHBEARER, instead of the file.
         kerberos_service_name: for GSSAPI.
 
     Raises:
@@ -58,6 +60,7 @@ class Security:
     key_password: str | None = field(default=None, repr=False)
     check_hostname: bool = True
     token_file: str | None = None
+    client_credentials: ClientCredentials | None = None
     kerberos_service_name: str = "kafka"
 
     def __post_init__(self) -> None:
@@ -68,8 +71,8 @@ class Security:
         if self.sasl_mechanism not in MECHANISMS:
             raise ValueError(f"sasl.mechanism is one of {', '.join(MECHANISMS)}, not {self.sasl_mechanism!r}")
         if self.sasl_mechanism == "OAUTHBEARER":
-            if self.token_file is None:
-                raise ValueError("OAUTHBEARER needs a file with the token")
+            if (self.token_file is None) is (self.client_credentials is None):
+                raise ValueError("OAUTHBEARER needs a file with the token, or a token endpoint")
         elif self.sasl_mechanism != "GSSAPI" and (self.username is None or self.password is None):
             raise ValueError(f"{self.sasl_mechanism} needs a user name and a password")
 

@@ -43,6 +43,7 @@ def test_addresses_are_read(text: str, expected: list[Address]) -> None:
         ("h:65536", "0 to 65535"),
         ("h:-1", "not a number"),
         ("h:９", "not a number"),
+        ("h:" + "9" * 5_000, r"^.{,250}is not a number from 0 to 65535$"),
         ("kafka://h:1", "URL"),
         ("a b:1", "no usable host"),
     ],

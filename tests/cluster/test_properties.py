@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from shareproxy.cluster.errors import PropertiesError
+from shareproxy.cluster.oauth import ClientCredentials
 from shareproxy.cluster.properties import ClientProperties, read_client_properties
 from shareproxy.cluster.security import PLAINTEXT
 
@@ -110,6 +111,31 @@ def test_other_mechanisms_are_read(folder: Path) -> None:
     assert kerberos.kerberos_service_name == "k"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'sasl.jaas.config=a.OAuthBearerLoginModule required clientId="me" clientSecret="s3cret" scope="kafka";',
+        "sasl.jaas.config=a.OAuthBearerLoginModule required;\n"
+        "sasl.oauthbearer.client.credentials.client.id=me\n"
+        "sasl.oauthbearer.client.credentials.client.secret=s3cret\nsasl.oauthbearer.scope=kafka",
+    ],
+    ids=["options", "keys"],
+)
+def test_a_token_endpoint_is_read(folder: Path, text: str) -> None:
+    """The client's name and secret stand in the login's options, or in the keys of Kafka 4.1 (KIP-1139)."""
+    properties = read(
+        folder,
+        f"security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n{text}\n"
+        "sasl.oauthbearer.token.endpoint.url=https://idp/token\n"
+        "sasl.login.callback.handler.class=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
+    )
+
+    found = properties.security.client_credentials
+    assert found == ClientCredentials("https://idp/token", "me", "s3cret", "kafka")
+    assert "s3cret" not in repr(properties)
+    assert properties.ignored == ()
+
+
 def test_other_keys_are_read_or_ignored(folder: Path) -> None:
     """What means nothing here is collected, with a note where one is due."""
     properties = read(
@@ -177,12 +203,25 @@ def test_the_last_value_of_a_key_counts(folder: Path) -> None:
         ("security.protocol=SSL\nssl.endpoint.identification.algorithm=ldap", "https or empty"),
         ("request.timeout.ms=5s", "line 1: request.timeout.ms: '5s' is not a number of milliseconds"),
         ("request.timeout.ms=0", "above 0"),
+        ("request.timeout.ms=" + "9" * 5_000, "above 0"),
+        ("security.protocol=SSL\nssl.truststore.location=a\\u0000b", "cannot be read: embedded null byte"),
+        (
+            "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n"
+            "sasl.jaas.config=a.OAuthBearerLoginModule required;\nsasl.oauthbearer.token.endpoint.url=file://[",
+            "line 4: .*is the URL of a token endpoint",
+        ),
         ("a=\\u12", "line 1: .*hexadecimal"),
         (
             "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n"
             "sasl.jaas.config=a.OAuthBearerLoginModule required;\n"
+            "sasl.oauthbearer.token.endpoint.url=ftp://idp/token",
+            "line 4: .*is the URL of a token endpoint, or of a file",
+        ),
+        (
+            "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n"
+            'sasl.jaas.config=a.OAuthBearerLoginModule required clientId="me";\n'
             "sasl.oauthbearer.token.endpoint.url=https://idp/token",
-            "line 4: .*only a token in a file",
+            r"client\.secret: is missing; or give OAuthBearerLoginModule clientSecret=",
         ),
     ],
 )
