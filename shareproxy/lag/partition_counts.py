@@ -1,7 +1,8 @@
 """Tell which named partitions do not exist.
 
 In: partition indexes by topic. Out: those at or beyond the number of partitions of their topic, by fresh Metadata.
-Must never: call a partition missing by an old answer, or say anything about a topic that cannot be seen.
+Must never: call a partition missing by an old answer, say anything about a topic that cannot be seen, or take more or
+less time for what exists: who asks may have no right to know (the broker says so later).
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from shareproxy.cluster.metadata import ClusterMetadata
-from shareproxy.lag.leaders import METADATA_MAX_AGE
 
 Places = Mapping[str, Collection[int]]
 
@@ -36,14 +36,8 @@ async def out_of_range(brokers: SeesTopics, asked: Places, *, deadline: float) -
     Raises:
         ClusterError: no Metadata in time.
     """
-    beyond = _beyond(await brokers.metadata(tuple(asked), deadline=deadline, max_age=METADATA_MAX_AGE), asked)
-    if not beyond:
-        return beyond
-    # partitions may have been added since
-    return _beyond(await brokers.metadata(tuple(beyond), deadline=deadline), beyond)
-
-
-def _beyond(metadata: ClusterMetadata, asked: Places) -> dict[str, set[int]]:
+    # one fresh look for all: a remembered topic would be answered sooner than one that is not there
+    metadata = await brokers.metadata(tuple(asked), deadline=deadline)
     beyond: dict[str, set[int]] = {}
     for name, indexes in asked.items():
         topic = metadata.topics.get(name)

@@ -89,6 +89,17 @@ class TestFill:
 
         assert lags == {("t", 0): 99, ("t", 1): 7}
 
+    async def test_rows_are_counted_by_the_source_that_knew_them(
+        self, old: SimulatedBrokers, new: SimulatedBrokers
+    ) -> None:
+        """For the proxy's metrics; what stays unknown has no source."""
+        before, after = LagEngine(old), LagEngine(new, source=SUMMARY)
+        await before.fill(G, [row(0), row(1)], deadline=soon())
+        await before.fill(G, [row(0)], deadline=soon(-1))
+        await after.fill(G, [row(0, lag=99)], deadline=soon())
+
+        assert (before.rows_filled, after.rows_filled) == ({"batches": 2}, {"summary": 1})
+
     async def test_broker_never_asks(self, old: SimulatedBrokers) -> None:
         """Pinned to the broker's own answer, unknown stays unknown."""
         assert await LagEngine(old, source=BROKER).fill(G, [row()], deadline=soon()) == {("t", 0): -1}
