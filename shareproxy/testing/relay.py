@@ -1,4 +1,4 @@
-"""A TCP relay that does to a connection what networks do: delay, stall, cut, half-close, crumble, swallow.
+"""A TCP relay that does to a connection what networks do: delay, stall, slow down, cut, half-close, crumble, swallow.
 
 In: an address to relay to, and faults that are switched on and off while it runs. Out: an address to connect to.
 Must never: change, lose or reorder bytes that it passes, unless a fault says so.
@@ -19,6 +19,10 @@ from shareproxy.testing.lifetime import START_SECONDS, Lifetime
 
 HOST: Final = "127.0.0.1"
 CHUNK_BYTES: Final = 65_536
+# a throttled direction passes this many pieces a second, or single bytes if that is more than its share
+PIECES_PER_SECOND: Final = 20
+# connections that wait for a listener that never accepts: one more than its queue holds, and every further one hangs
+WAITING_CONNECTIONS: Final = 3
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 T = TypeVar("T")
@@ -39,6 +43,7 @@ class _Faults:
 
     def __init__(self) -> None:
         self.delay = 0.0
+        self.rate: float | None = None
         self.swallows = False
         self.cut_after: int | None = None
         self.pieces: Callable[[bytes], Iterator[bytes]] | None = None
@@ -69,6 +74,7 @@ class FaultyRelay(Lifetime):
         self._faults: dict[Way, _Faults] = {}
         self._lines: set[_Line] = set()
         self._server: asyncio.Server | None = None
+        self._deaf: list[socket.socket] = []
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -88,7 +94,7 @@ class FaultyRelay(Lifetime):
 
     @property
     def address(self) -> str:
-        """Where to connect, "127.0.0.1:port"; the same after `refuse` and `listen`."""
+        """Where to connect, "127.0.0.1:port"; the same after `refuse`, `ignore` and `listen`."""
         return f"{HOST}:{self._listen_port}"
 
     @property
@@ -106,6 +112,10 @@ class FaultyRelay(Lifetime):
     def delay(self, seconds: float, way: Way | None = None) -> None:
         """Hold every chunk back for some time; order is kept."""
         self._set(way, "delay", seconds)
+
+    def throttle(self, bytes_per_second: float, way: Way | None = None) -> None:
+        """Pass on at most so many bytes a second on each connection; what is more waits, and buffers fill up."""
+        self._set(way, "rate", bytes_per_second)
 
     def stall(self, way: Way | None = None) -> None:
         """Read nothing more and pass nothing on, so that buffers fill up; `mend` lets everything go on."""
@@ -152,16 +162,21 @@ class FaultyRelay(Lifetime):
         """Stop listening; open connections stay."""
         self._run(self._stop_listening())
 
+    def ignore(self) -> None:
+        """Take no more connections and refuse none: attempts hang, as at a firewall that drops packets. Linux only."""
+        self._run(self.ignore_async())
+
     def listen(self) -> None:
-        """Listen again after `refuse`, on the same port."""
+        """Listen again after `refuse` or `ignore`, on the same port."""
         self._run(self._listen())
 
     def mend(self) -> None:
-        """Switch all faults off but `refuse`."""
+        """Switch all faults off but `refuse` and `ignore`."""
 
         def all_off(way: Way) -> None:
             faults = self._faults[way]
-            faults.delay, faults.swallows, faults.cut_after, faults.pieces = 0.0, False, None, None
+            faults.delay, faults.rate = 0.0, None
+            faults.swallows, faults.cut_after, faults.pieces = False, None, None
             faults.open.set()
 
         self._each(BOTH, all_off)
@@ -188,22 +203,34 @@ class FaultyRelay(Lifetime):
         assert self._loop is not None, "the relay is not running"
         if self._inside():
             work.close()
-            raise RuntimeError("refuse and listen block: call them from another thread, or use the _async ones")
+            raise RuntimeError("refuse, ignore and listen block: call them from another thread, or use the _async ones")
         asyncio.run_coroutine_threadsafe(work, self._loop).result(START_SECONDS)
 
     async def refuse_async(self) -> None:
         """Do as `refuse`, from the loop that the relay runs in."""
         await self._stop_listening()
 
+    async def ignore_async(self) -> None:
+        """Do as `ignore`, from the loop that the relay runs in."""
+        await self._stop_listening()
+        self._deaf = _deaf_listener(self._listen_port)
+
     async def listen_async(self) -> None:
         """Do as `listen`, from the loop that the relay runs in."""
         await self._listen()
 
     async def _listen(self) -> None:
+        self._hear()
         self._server = await asyncio.start_server(self._accept, HOST, self._listen_port)
         self._listen_port = self._server.sockets[0].getsockname()[1]
 
+    def _hear(self) -> None:
+        for held in self._deaf:
+            held.close()
+        self._deaf = []
+
     async def _stop_listening(self) -> None:
+        self._hear()
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -292,6 +319,15 @@ class _Line:
             self.end(reset=True)  # the end of one side by force is the end of both
 
     async def _pass(self, way: Way, faults: _Faults, writer: asyncio.StreamWriter, piece: bytes) -> None:
+        while piece and (rate := faults.rate) is not None:
+            size = max(1, int(rate / PIECES_PER_SECOND))
+            await self._pass_now(way, faults, writer, piece[:size])
+            piece = piece[size:]
+            await asyncio.sleep(size / rate)
+        if piece:
+            await self._pass_now(way, faults, writer, piece)
+
+    async def _pass_now(self, way: Way, faults: _Faults, writer: asyncio.StreamWriter, piece: bytes) -> None:
         cut = faults.cut_after
         if cut is not None:
             piece = piece[:cut]
@@ -306,6 +342,21 @@ class _Line:
             raise ConnectionResetError("cut")
         if faults.pieces is not None:
             await asyncio.sleep(0)  # let each piece leave by itself
+
+
+def _deaf_listener(port: int) -> list[socket.socket]:
+    """Listen and never accept, with a full queue: Linux then drops further attempts to connect."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((HOST, port))
+    listener.listen(0)
+    held = [listener]
+    for _ in range(WAITING_CONNECTIONS):
+        waiting = socket.socket()
+        waiting.setblocking(False)
+        waiting.connect_ex((HOST, port))
+        held.append(waiting)
+    return held
 
 
 def _ways(way: Way | None) -> tuple[Way, ...]:

@@ -109,6 +109,23 @@ async def test_delay_holds_chunks_back(relay: FaultyRelay) -> None:
     writer.close()
 
 
+async def test_throttle_lets_so_many_bytes_pass_a_second(relay: FaultyRelay) -> None:
+    """Never more than the time that went by allows; `mend` lets the rest go at once."""
+    relay.throttle(1_000, Way.TO_CLIENT)
+    reader, writer = await connect(relay)
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    writer.write(b"x" * 50_000)
+
+    await reader.readexactly(200)
+
+    assert loop.time() - started >= 0.1
+    assert relay.passed[Way.TO_CLIENT] <= 50 + 1_000 * (loop.time() - started)
+    relay.mend()
+    await reader.readexactly(49_800)
+    writer.close()
+
+
 async def test_stall_stops_one_way_until_it_is_mended(relay: FaultyRelay, echo: Echo) -> None:
     """The server gets the question, the client waits for the answer."""
     reader, writer = await connect(relay)
@@ -217,6 +234,21 @@ async def test_refused_port_comes_back(relay: FaultyRelay) -> None:
     await relay.listen_async()
 
     _, writer = await connect(relay)
+    writer.close()
+
+
+async def test_ignored_attempts_hang_until_it_listens(relay: FaultyRelay) -> None:
+    """Neither refused nor accepted: the attempt is given up by who made it."""
+    await relay.ignore_async()
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.3):
+            await connect(relay)
+
+    await relay.listen_async()
+    reader, writer = await connect(relay)
+    writer.write(b"a")
+    assert await reader.readexactly(1) == b"A"
     writer.close()
 
 
