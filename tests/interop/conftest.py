@@ -17,10 +17,10 @@ _numbers = itertools.count(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test of this directory as one that needs a real Kafka."""
+    """Mark the tests of this directory that start a real Kafka."""
     here = Path(__file__).parent
     for item in items:
-        if here in item.path.parents:
+        if here in item.path.parents and "kafka" in getattr(item, "fixturenames", ()):
             item.add_marker("kafka")
 
 
