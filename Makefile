@@ -4,8 +4,10 @@ VENV   ?= .venv
 KAFKA  ?= 4.4.0
 BIN    := $(VENV)/bin
 PYTEST_ARGS ?=
+# of make fuzz, for all targets together
+FUZZ_SECONDS ?= 3600
 
-.PHONY: demo test check bench generate format clean tools
+.PHONY: demo test check bench bench-proxy interop fuzz generate format clean tools
 
 demo: $(VENV)/.runtime tools
 	@$(BIN)/shareproxy demo --kafka $(KAFKA)
@@ -29,6 +31,17 @@ check: $(VENV)/.dev
 
 bench: $(VENV)/.dev tools
 	$(BIN)/python -m benchmarks
+
+# the proxy beside a bare relay and Envoy
+bench-proxy: $(VENV)/.dev tools
+	$(BIN)/python -m benchmarks.proxy
+
+# clients of other people through the proxy; writes docs/interop.md. Fewer: make interop CLIENT=… CLUSTER=… CASE=…
+interop: $(VENV)/.dev tools
+	$(BIN)/python -m tests.interop.table
+
+fuzz: $(VENV)/.dev
+	$(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS)
 
 generate: $(VENV)/.dev
 	$(BIN)/python -m shareproxy.protocol.generate

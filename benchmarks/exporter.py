@@ -15,11 +15,11 @@ from typing import Final
 
 from shareproxy.lag.descriptions import GroupDescription
 from shareproxy.lag.model import GroupLag, LagReport, PartitionLag, Source
+from shareproxy.lifecycle import GC_THRESHOLDS
 from shareproxy.observe.collector import CollectorSettings
 from shareproxy.observe.exporter import Exporter
 from shareproxy.observe.http import HttpServer
 from shareproxy.protocol.ids import GroupId, NodeId, TopicId
-from shareproxy.service import GC_THRESHOLDS
 
 GROUPS: Final = 1_000
 PARTITIONS: Final = 100

@@ -83,7 +83,7 @@ async def look(address: str, source: str) -> None:
     from shareproxy.cluster.cluster import Cluster
     from shareproxy.lag.engine import LagEngine
     from shareproxy.lag.model import SourceChoice
-    from shareproxy.service import GC_THRESHOLDS
+    from shareproxy.lifecycle import GC_THRESHOLDS
 
     # as in the service: the collector must not walk all objects at each large answer
     gc.freeze()

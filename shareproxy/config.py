@@ -18,8 +18,11 @@ from typing import Annotated, Final
 import msgspec
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
+NotNegative = Annotated[int, msgspec.Meta(ge=0)]
 Port = Annotated[int, msgspec.Meta(ge=0, lt=65_536)]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
+SecondsOrNone = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
+Workers = Annotated[int, msgspec.Meta(ge=1, le=128)]
 
 ENVIRONMENT_PREFIX: Final = "SHAREPROXY_"
 
@@ -33,13 +36,31 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     Args:
         max_frame_bytes: largest request that a client may send; Kafka's own default.
+        max_unauthenticated_frame_bytes: the same for requests that authenticate, and for all others before that where
+            the brokers want SASL; Kafka's own default.
         max_connections: client connections at a time; further ones are closed at once.
+        max_connections_per_address: the same from one client address, 0 for no such limit: behind NAT, a load balancer
+            or a Kubernetes node many clients have one address, so only who runs it knows a number.
+        max_in_flight: requests without an answer at which a client is no longer read. Brokers work on one at a time,
+            so more gain nothing.
         connect_timeout: seconds to reach a broker before the client's connection is closed.
+        unauthenticated_timeout: seconds for the TLS handshake, and again for the first request and, where the brokers
+            want it, SASL. Clients need milliseconds; Kafka's own connection set-up gives up after 30 s too.
+        slow_request_timeout: seconds in which a client in the middle of a request must send a KiB for each of them.
+            Clients give up a request after 30 s.
+        idle_timeout: seconds without a byte and without anything in flight, 0 for no such limit: brokers close after
+            ten minutes, clients after nine, so anything below that only makes them connect anew.
     """
 
     max_frame_bytes: Positive = 104_857_600
+    max_unauthenticated_frame_bytes: Positive = 524_288
     max_connections: Positive = 10_000
+    max_connections_per_address: NotNegative = 0
+    max_in_flight: Positive = 1_000
     connect_timeout: Seconds = 5.0
+    unauthenticated_timeout: Seconds = 30.0
+    slow_request_timeout: Seconds = 30.0
+    idle_timeout: SecondsOrNone = 0.0
 
 
 class Log(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -115,6 +136,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         lag_source: where lag is taken from: auto, broker, summary or batches.
         lag_timeout: seconds that a client of the proxy waits for lag that the broker did not give.
         timeout: seconds that a command, or one look of the exporter, waits for the cluster.
+        workers: processes that serve clients; from 2 on they share the ports and are supervised.
+        event_loop: what waits for sockets; auto is uvloop wherever it is installed.
+        stop_delay: seconds from the moment when the probe says "stopping" to the moment when nobody new is let in, for
+            load balancers that ask the probe.
+        stop_timeout: seconds that a request in flight may then take before its connection is cut.
     """
 
     bootstrap_server: str = ""
@@ -130,6 +156,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     lag_source: typing.Literal["auto", "broker", "summary", "batches"] = "auto"
     lag_timeout: Seconds = 3.0
     timeout: Seconds = 3.0
+    workers: Workers = 1
+    event_loop: typing.Literal["auto", "uvloop", "asyncio"] = "auto"
+    stop_delay: SecondsOrNone = 0.0
+    stop_timeout: SecondsOrNone = 5.0
     tls: Tls = Tls()
     exporter: Exporter = Exporter()
     limits: Limits = Limits()
@@ -204,6 +234,8 @@ def _read_toml(path: Path) -> dict[str, object]:
         raise ConfigError(f"{path}: is not UTF-8 text; write the settings as TOML") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: is not TOML: {error}") from None
+    except (RecursionError, ValueError):  # arrays in arrays without end, or a number that Python refuses to convert
+        raise ConfigError(f"{path}: holds a value that is too deep or too long; settings are short") from None
 
 
 def _flatten(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:
@@ -233,7 +265,12 @@ def _convert(flat: Mapping[str, object], source: str) -> Settings:
             table = typing.cast("dict[str, object]", table.setdefault(section, {}))
         table[name] = value
     try:
+        # a host that is not UTF-8 could not be written into an answer
+        for value in flat.values():
+            str(value).encode()
         return msgspec.convert(nested, Settings, strict=False)
+    except UnicodeEncodeError:
+        raise ConfigError(f"{source}: is not UTF-8 text") from None
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at ")
         path = re.sub(r"^\$\.?", "", place.strip("`"))

@@ -7,12 +7,8 @@ Must never: decide anything about the protocol or about lag.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import gc
 import re
-import signal
-import sys
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -23,27 +19,32 @@ from shareproxy.cluster.errors import PropertiesError
 from shareproxy.cluster.security import Security
 from shareproxy.config import ConfigError, Settings, Tls
 from shareproxy.connecting import bootstrap_addresses, one_address, own_connection
+from shareproxy.front import Front, FrontHere, MakeFront
 from shareproxy.lag.engine import LagEngine
 from shareproxy.lag.model import SourceChoice
-from shareproxy.service_log import configure_log
+from shareproxy.lifecycle import live, run
+from shareproxy.reloading import Reread, change
 
 if TYPE_CHECKING:
+    from prometheus_client.registry import Collector as Source
+
     from shareproxy.observe.exporter import Exporter
     from shareproxy.observe.http import HttpServer
     from shareproxy.observe.snapshot import NameFilter
     from shareproxy.proxy.client_tls import ClientTls
-    from shareproxy.proxy.server import Proxy, ProxySettings
+    from shareproxy.proxy.server import ProxySettings
 
-# a client's request in flight when we are told to stop may still finish within this many seconds
-STOP_SECONDS: Final = 5.0
 # the exporter alone is for others to ask; a proxy has HTTP only if it is told an address
 EXPORTER_HTTP: Final = "127.0.0.1:9464"
-# objects of the service live on; these thresholds keep the collector from walking them on every large answer
-GC_THRESHOLDS: Final = (50_000, 20, 100)
 
 
-def proxy_settings(settings: Settings, security: Security) -> ProxySettings:
+def proxy_settings(settings: Settings, security: Security, *, reuse_port: bool = False) -> ProxySettings:
     """Translate the settings into those of the proxy.
+
+    Args:
+        settings: of all parts.
+        security: of connections to brokers.
+        reuse_port: whether other processes listen on the same ports.
 
     Raises:
         ConfigError: an address or a range of ports is wrong, or an address is not one that clients can reach.
@@ -62,13 +63,12 @@ def proxy_settings(settings: Settings, security: Security) -> ProxySettings:
             node_ids=parse_node_ids(settings.node_ids) if settings.node_ids else None,
             bootstrap_servers=bootstrap_addresses(settings),
             broker_security=security,
-            max_frame_bytes=settings.limits.max_frame_bytes,
-            max_connections=settings.limits.max_connections,
-            connect_timeout=settings.limits.connect_timeout,
+            limits=settings.limits,
             lag_timeout=settings.lag_timeout,
             client_tls=_client_tls(settings.tls),
             node_hosts=HostPattern(settings.node_hosts) if settings.node_hosts else None,
             advertised_port=settings.advertised_port or None,
+            reuse_port=reuse_port,
         )
     except PortsError as error:
         raise ConfigError(str(error)) from None
@@ -95,9 +95,22 @@ class Service:
         settings: of all parts.
         with_proxy: whether clients are served.
         with_exporter: whether share groups are watched; needs the setting `http`.
+        reread: reads the settings again, for `reload`; None if they cannot change.
+        front: makes what serves the clients; None for a proxy in this process.
+        reuse_port: whether other processes listen on the same ports.
     """
 
-    def __init__(self, settings: Settings, *, with_proxy: bool, with_exporter: bool) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        with_proxy: bool,
+        with_exporter: bool,
+        reread: Reread | None = None,
+        front: MakeFront | None = None,
+        reuse_port: bool = False,
+    ) -> None:
+        self.settings, self._reread = settings, reread
         self.own = own_connection(settings)
         source = SourceChoice(settings.lag_source)
         self.cluster = Cluster(
@@ -107,44 +120,80 @@ class Service:
             connect_timeout=settings.limits.connect_timeout,
         )
         self.proxy_settings: ProxySettings | None = None
-        self.proxy: Proxy | None = None
+        self.front: Front | None = None
         self.exporter: Exporter | None = None
         self.http: HttpServer | None = None
         # one engine for both: what it remembers of the cluster serves both
         engine = LagEngine(self.cluster, source=source, timeout=settings.lag_timeout)
         if with_proxy:
-            from shareproxy.proxy.server import Proxy
+            self.proxy_settings = proxy_settings(settings, self.own.security, reuse_port=reuse_port)
+            if front is not None:
+                self.front = front(settings, self.proxy_settings)
+            else:
+                from shareproxy.proxy.server import Proxy
 
-            self.proxy_settings = proxy_settings(settings, self.own.security)
-            self.proxy = Proxy(self.proxy_settings, engine, source)
+                self.front = FrontHere(Proxy(self.proxy_settings, engine, source))
+        more = self._more_metrics() if settings.http else ()
         if with_exporter:
-            self.exporter = exporter(settings, engine, self.cluster)
+            self.exporter = exporter(settings, engine, self.cluster, more)
         if settings.http:
-            from shareproxy.observe.http import HttpServer
+            self.http = self._http(more)
 
-            address = one_address("http", settings.http)
-            readiness = []
-            if self.proxy is not None:
-                readiness.append(self._proxy_not_ready)
-            if self.exporter is not None:
-                readiness.append(self.exporter.collector.why_not_fresh)
-            self.http = HttpServer(address.host, address.port, readiness, self.exporter)
+    def _more_metrics(self) -> Sequence[Source]:
+        if self.front is None:
+            return ()
+        from shareproxy.observe.proxy_metrics import ProxyMetrics
 
-    def _proxy_not_ready(self) -> str | None:
-        assert self.proxy is not None
-        return None if self.proxy.ready else self.proxy.reason
+        return (ProxyMetrics(self.front.meter), *self.front.metrics())
 
-    def reload(self) -> None:
-        """Read the certificates for clients again; a file that cannot be used is logged and changes nothing."""
-        if self.proxy is None:
-            return
+    def _http(self, more: Sequence[Source]) -> HttpServer:
+        from shareproxy.observe.http import HttpServer
+        from shareproxy.observe.self_metrics import OwnPage
+
+        address = one_address("http", self.settings.http)
+        readiness = []
+        refresh: Callable[[], Awaitable[None]] | None = None
+        if self.front is not None:
+            readiness.append(self.front.why_not_ready)
+            refresh = self.front.refresh
+        if self.exporter is not None:
+            readiness.append(self.exporter.collector.why_not_fresh)
+        metrics = self.exporter or OwnPage(more)
+        return HttpServer(address.host, address.port, readiness, self.exporter, metrics=metrics, refresh=refresh)
+
+    def why_not_ready(self) -> str | None:
+        """Return why clients are not served, or why nothing fresh is shown; None if all is well."""
+        if self.front is not None and (reason := self.front.why_not_ready()):
+            return reason
+        return None if self.exporter is None else self.exporter.collector.why_not_fresh()
+
+    async def reload(self) -> None:
+        """Read settings and certificates again; if something of them cannot be used, nothing changes."""
         log = structlog.get_logger()
         try:
-            self.proxy.reload_certificates()
-        except PropertiesError as error:
-            log.error("certificates not reloaded", error=str(error))
+            found = change(self.settings, self._reread() if self._reread is not None else self.settings)
+            await self.take(found.settings)
+        except (ConfigError, PropertiesError) as error:
+            log.error("settings not reloaded", error=str(error))
+            return
+        if found.needs_restart:
+            log.warning("settings reloaded", changed=found.changed, needs_restart=found.needs_restart)
         else:
-            log.info("certificates reloaded")
+            log.info("settings reloaded", changed=found.changed)
+
+    async def take(self, settings: Settings) -> None:
+        """Go on with other settings, and with the certificates that lie in the files now.
+
+        Args:
+            settings: differ from those before only in what may change.
+
+        Raises:
+            PropertiesError: a file with certificates cannot be used; nothing changed.
+            ConfigError: a worker process cannot use what this one could.
+        """
+        if self.front is not None:
+            await self.front.reload(settings)
+        self.settings = settings
 
     async def start(self) -> None:
         """Bind all ports; the cluster need not be there yet.
@@ -153,29 +202,59 @@ class Service:
             ConfigError: an address cannot be bound.
         """
         try:
-            if self.proxy is not None:
-                await self.proxy.start()
             if self.http is not None:
                 await self.http.start()
-        except OSError as error:
-            await self.stop()
-            raise ConfigError(str(error)) from None
+            if self.front is not None:
+                await self.front.start()
+        except BaseException as error:
+            await self.stop(0.0, 0.0)
+            if isinstance(error, OSError):
+                raise ConfigError(error.strerror or str(error)) from None
+            raise
         if self.exporter is not None:
             self.exporter.collector.start()
 
-    async def stop(self) -> None:
-        """Let requests in flight finish, then close everything."""
-        if self.proxy is not None:
-            await self.proxy.stop(STOP_SECONDS)
+    async def stop(self, delay: float | None = None, grace: float | None = None) -> None:
+        """Let requests in flight finish, then close everything.
+
+        Args:
+            delay: seconds in which clients are still let in, None for the setting's.
+            grace: seconds that requests in flight may then take, None for the setting's.
+        """
+        settings = self.settings
+        if delay is None and grace is None:
+            structlog.get_logger().info("stopping", delay=settings.stop_delay, timeout=settings.stop_timeout)
+        delay = settings.stop_delay if delay is None else delay
+        grace = settings.stop_timeout if grace is None else grace
+        if self.front is not None:
+            await self.front.stop(delay, grace)
         if self.http is not None:
             await self.http.stop()
         if self.exporter is not None:
             await self.exporter.collector.stop()
         await self.cluster.close()
 
+    def hurry(self) -> None:
+        """Let `stop` wait for no client any more."""
+        if self.front is not None:
+            self.front.hurry()
 
-def exporter(settings: Settings, engine: LagEngine, cluster: Cluster) -> Exporter:
+    async def failed(self) -> Exception:
+        """Return when clients cannot be served any more, with the reason."""
+        if self.front is not None:
+            return await self.front.failed()
+        never: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+        return await never
+
+
+def exporter(settings: Settings, engine: LagEngine, cluster: Cluster, more: Sequence[Source] = ()) -> Exporter:
     """Build the exporter that the settings describe.
+
+    Args:
+        settings: what to look at, and how often.
+        engine: tells the lag.
+        cluster: is asked for everything else.
+        more: metrics to be shown beside it.
 
     Raises:
         ConfigError: a pattern is not a regular expression.
@@ -207,19 +286,26 @@ def exporter(settings: Settings, engine: LagEngine, cluster: Cluster) -> Exporte
         cluster_label=wanted.cluster_label,
         looker=looker,
         requests=lambda: cluster.requests_sent,
+        more=more,
     )
 
 
-def serve_until_stopped(settings: Settings) -> None:
+def serve_until_stopped(settings: Settings, reread: Reread | None = None, front: MakeFront | None = None) -> None:
     """Run the service until SIGTERM or SIGINT.
+
+    Args:
+        settings: of all parts.
+        reread: reads them again at SIGHUP.
+        front: makes what serves the clients; None for a proxy in this process.
 
     Raises:
         ConfigError: settings or ports are wrong; nothing keeps running.
     """
-    _run(settings, with_proxy=True, with_exporter=bool(settings.http) and settings.exporter.enabled)
+    with_exporter = bool(settings.http) and settings.exporter.enabled
+    run(settings, lambda: _until_stopped(settings, True, with_exporter, reread, front))
 
 
-def export_until_stopped(settings: Settings) -> None:
+def export_until_stopped(settings: Settings, reread: Reread | None = None) -> None:
     """Run the exporter alone until SIGTERM or SIGINT.
 
     Raises:
@@ -227,59 +313,33 @@ def export_until_stopped(settings: Settings) -> None:
     """
     if not settings.http:
         settings = msgspec.structs.replace(settings, http=EXPORTER_HTTP)
-    _run(settings, with_proxy=False, with_exporter=True)
+    run(settings, lambda: _until_stopped(settings, False, True, reread, None))
 
 
-def allow_open_files() -> None:
-    """Raise the limit of open files to what the system allows: each client needs two, and the usual limit is 1024."""
-    with contextlib.suppress(ImportError, OSError, ValueError):  # Windows has no such limit; macOS may refuse
-        import resource
-
-        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-async def _until_stopped(settings: Settings, *, with_proxy: bool, with_exporter: bool) -> None:
+async def _until_stopped(
+    settings: Settings, with_proxy: bool, with_exporter: bool, reread: Reread | None, front: MakeFront | None
+) -> None:
     log = structlog.get_logger()
-    service = Service(settings, with_proxy=with_proxy, with_exporter=with_exporter)
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C raises KeyboardInterrupt instead
-            loop.add_signal_handler(number, stopped.set)
-    if hasattr(signal, "SIGHUP"):
-        loop.add_signal_handler(signal.SIGHUP, service.reload)
+    service = Service(settings, with_proxy=with_proxy, with_exporter=with_exporter, reread=reread, front=front)
     for note in service.own.notes:
         log.warning("property file", note=note)
-    await service.start()
-    about = {"bootstrap_server": settings.bootstrap_server, "lag_source": settings.lag_source}
+    about: dict[str, Any] = {"bootstrap_server": settings.bootstrap_server, "lag_source": settings.lag_source}
     if service.proxy_settings is not None:
         advertised_host = service.proxy_settings.advertised_host
         about |= {"listen": settings.listen, "advertised_host": advertised_host, "node_ports": settings.node_ports}
     if service.http is not None:
         about["http"] = settings.http
-    log.info("serving" if with_proxy else "exporting", **about)
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
-    try:
-        await stopped.wait()
-        log.info("stopping", grace_seconds=STOP_SECONDS)
-    finally:
-        await service.stop()
+    if front is not None:
+        about["workers"] = settings.workers
+    about["event_loop"] = type(asyncio.get_running_loop()).__module__.partition(".")[0]
 
+    def say_so() -> None:
+        if with_proxy:
+            log.info("serving", **about)
+        else:
+            log.info("exporting", **about)
 
-def _run(settings: Settings, *, with_proxy: bool, with_exporter: bool) -> None:
-    """Run on uvloop where it exists: it saves a tenth of the CPU per forwarded frame."""
-    configure_log(settings.log)
-    allow_open_files()
-    main: Coroutine[Any, Any, None] = _until_stopped(settings, with_proxy=with_proxy, with_exporter=with_exporter)
-    if sys.platform != "win32":
-        import uvloop
-
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(main)
-    else:  # pragma: no cover - not run in CI
-        asyncio.run(main)
+    await live(service, say_so)
 
 
 def _name_filter(what: str, include: str, exclude: str) -> NameFilter:

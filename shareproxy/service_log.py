@@ -7,6 +7,7 @@ import logging
 import sys
 from typing import TYPE_CHECKING, TextIO, cast
 
+import msgspec
 import structlog
 
 if TYPE_CHECKING:
@@ -26,16 +27,31 @@ class _Stderr:
             sys.stderr.flush()
 
 
-def configure_log(settings: Log) -> None:
-    """Configure structlog for this process."""
+def _to_json(event: object, **_: object) -> str:
+    return msgspec.json.encode(event, enc_hook=repr).decode()
+
+
+def configure_log(settings: Log, *, worker: int | None = None) -> None:
+    """Configure structlog for this process.
+
+    Args:
+        settings: level and form.
+        worker: number of this process among several, shown in each line; None for the only one.
+    """
     as_text = sys.stderr.isatty() if settings.format == "auto" else settings.format == "text"
     renderer: structlog.typing.Processor
     if as_text:
         renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     else:
-        renderer = structlog.processors.JSONRenderer()
+        renderer = structlog.processors.JSONRenderer(serializer=_to_json)
+
+    def add_worker(logger: object, name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        event.setdefault("worker", worker)
+        return event
+
     structlog.configure(
         processors=[
+            *([] if worker is None else [add_worker]),
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,

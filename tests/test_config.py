@@ -57,6 +57,10 @@ def test_foreign_variables_are_left_alone() -> None:
         ("zzzzzzzzzzzzz = 1", ["known keys: bootstrap_server"]),
         ("listen = \nhttp = 1", ["is not TOML", "line 1"]),
         ("limits = 3", ["'limits' is a table"]),
+        ("[limits]\nmax_connections_per_address = -1", ["limits.max_connections_per_address", ">= 0"]),
+        ("[limits]\nunauthenticated_timeout = 0", ["limits.unauthenticated_timeout", "> 0"]),
+        ("listen = " + "[" * 3_000, ["too deep or too long"]),
+        ("node_ids = " + "9" * 5_000, ["too deep or too long"]),
     ],
 )
 def test_a_wrong_file_is_told_where_and_what(tmp_path: Path, text: str, parts: list[str]) -> None:
@@ -83,6 +87,7 @@ def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
     ("environment", "flags", "source"),
     [
         ({"SHAREPROXY_LAG_TIMEOUT": "soon"}, {}, "environment variable SHAREPROXY_LAG_TIMEOUT='soon': lag_timeout: "),
+        ({"SHAREPROXY_LISTEN": "\udcff"}, {}, "environment variable SHAREPROXY_LISTEN='\\udcff': is not UTF-8"),
         ({}, {"lag_timeout": -1.0}, "flag --lag-timeout: lag_timeout: "),
     ],
 )

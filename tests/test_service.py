@@ -8,12 +8,14 @@ import sys
 from pathlib import Path
 
 import aiohttp
+import msgspec
 import pytest
 from structlog.testing import capture_logs
 
 from shareproxy.cluster.cluster import Cluster
 from shareproxy.cluster.security import PLAINTEXT
 from shareproxy.config import ConfigError, Settings, load_settings
+from shareproxy.connecting import one_address
 from shareproxy.lag.visible_model import Want
 from shareproxy.observe.exposition import Format
 from shareproxy.proxy.client_tls import ClientTls
@@ -171,17 +173,128 @@ def test_bad_host_pattern_is_a_usage_error() -> None:
 
 
 async def test_reload_reads_the_certificate_again(tmp_path: Path) -> None:
-    """What cannot be used is logged, and the service goes on."""
+    """What cannot be used is logged in one line, and the service goes on."""
     made = make_certificates(tmp_path)
     service = Service(settings(**{"tls.certificate": str(made.server_pem)}), with_proxy=True, with_exporter=False)
     with capture_logs() as logs:
-        service.reload()
+        await service.reload()
         made.server_pem.write_text("nothing")
-        service.reload()
+        await service.reload()
     await service.stop()
 
-    assert [line["event"] for line in logs if "certificates" in line["event"]] == [
-        "certificates reloaded",
-        "certificates not reloaded",
+    assert [line["event"] for line in logs if "reloaded" in line["event"]] == [
+        "settings reloaded",
+        "settings not reloaded",
     ]
     assert any("server.pem" in line.get("error", "") for line in logs)
+
+
+async def test_reload_takes_limits_and_names_what_needs_a_restart() -> None:
+    """The latter stays as it was."""
+    before = settings()
+    limits = msgspec.structs.replace(before.limits, max_connections=7)
+    now = msgspec.structs.replace(before, limits=limits, stop_timeout=9.0, lag_timeout=1.0, http="127.0.0.1:1")
+    service = Service(before, with_proxy=True, with_exporter=False, reread=lambda: now)
+
+    with capture_logs() as logs:
+        await service.reload()
+    await service.stop(0, 0)
+
+    (line,) = logs
+    assert line["event"] == "settings reloaded"
+    assert line["changed"] == ("limits.max_connections", "stop_timeout")
+    assert line["needs_restart"] == ("http", "lag_timeout")
+    assert service.settings == msgspec.structs.replace(before, limits=limits, stop_timeout=9.0)
+
+
+async def test_bad_settings_file_changes_nothing() -> None:
+    """One line says what is wrong with it."""
+
+    def reread() -> Settings:
+        raise ConfigError("shareproxy.toml: is not TOML")
+
+    service = Service(settings(), with_proxy=True, with_exporter=False, reread=reread)
+    before = service.settings
+
+    with capture_logs() as logs:
+        await service.reload()
+    await service.stop(0, 0)
+
+    assert [(line["event"], line["error"]) for line in logs] == [
+        ("settings not reloaded", "shareproxy.toml: is not TOML")
+    ]
+    assert service.settings is before
+
+
+async def test_limits_hold_for_open_ports_after_a_reload() -> None:
+    """Nobody has to restart to let more clients in, or fewer."""
+    before = settings()
+    now = msgspec.structs.replace(before, limits=msgspec.structs.replace(before.limits, max_connections=1))
+    service = Service(before, with_proxy=True, with_exporter=False, reread=lambda: now)
+    await service.start()
+    address = one_address("listen", before.listen)
+    first, held = await asyncio.open_connection(*address)
+
+    await service.reload()
+    second, refused = await asyncio.open_connection(*address)
+    answer = await second.read()
+
+    assert answer == b""
+    assert not first.at_eof()
+    for writer in (held, refused):
+        writer.close()
+    await service.stop(0, 0)
+
+
+async def test_metrics_of_the_proxy_need_no_exporter() -> None:
+    """`exporter.enabled = false` is about Kafka's groups; without the proxy there are none of the proxy."""
+    service = Service(settings(http="127.0.0.1:0"), with_proxy=True, with_exporter=False)
+    await service.start()
+    try:
+        assert service.http is not None
+        async with (
+            aiohttp.ClientSession(f"http://127.0.0.1:{service.http.port}") as client,
+            client.get("/metrics") as metrics,
+            client.get("/api/v1/groups") as groups,
+        ):
+            text = await metrics.text()
+            assert (metrics.status, groups.status) == (200, 404)
+    finally:
+        await service.stop(0, 0)
+    assert "shareproxy_build_info" in text
+    assert "shareproxy_proxy_" in text
+    assert "kafka_sharegroup" not in text
+
+
+async def test_exporter_shows_the_proxy_too() -> None:
+    """One page for both."""
+    service = Service(settings(http="127.0.0.1:0"), with_proxy=True, with_exporter=True)
+    assert service.exporter is not None
+    page = b"".join(service.exporter.answer(Format.OPENMETRICS, gzip=False)[0])
+    await service.stop(0, 0)
+
+    assert b"shareproxy_looks_total" in page
+    assert b"shareproxy_proxy_" in page
+    assert page.count(b"# EOF\n") == 1
+    assert page.count(b"shareproxy_build_info{") == 1
+
+
+async def test_readiness_of_both_halves() -> None:
+    """In one sentence, for the service manager."""
+    service = Service(settings(http="127.0.0.1:0"), with_proxy=True, with_exporter=True)
+    assert service.why_not_ready() == "not started"
+    await service.stop(0, 0)
+    alone = Service(settings(http="127.0.0.1:0"), with_proxy=False, with_exporter=True)
+    assert "read" in (alone.why_not_ready() or "")
+    await alone.stop(0, 0)
+
+
+async def test_stop_twice_is_no_error() -> None:
+    """A start that is given up has stopped everything already."""
+    service = Service(settings(http="127.0.0.1:0"), with_proxy=True, with_exporter=True)
+    await service.start()
+    await service.stop(0, 0)
+    with capture_logs() as logs:
+        await service.stop()
+    assert [(line["event"], line["delay"], line["timeout"]) for line in logs] == [("stopping", 0.0, 5.0)]
+    assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -6,6 +6,7 @@ import io
 import json
 import sys
 from collections.abc import Iterator
+from typing import Literal
 
 import pytest
 import structlog
@@ -32,6 +33,16 @@ def test_json_has_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert captured.out == ""
 
 
+@pytest.mark.parametrize("worker", [None, 2])
+def test_worker_is_named_in_each_line(capsys: pytest.CaptureFixture[str], worker: int | None) -> None:
+    """Several processes write to one log; the supervisor names a worker by itself."""
+    configure_log(Log(format="json"), worker=worker)
+    structlog.get_logger().info("serving")
+    structlog.get_logger().info("worker ended", worker=1)
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line.get("worker") for line in lines] == [worker, 1]
+
+
 def test_text_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     """Key and value, without colour when stderr is not a terminal."""
     configure_log(Log(format="text"))
@@ -40,6 +51,17 @@ def test_text_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert "cluster not reached" in text
     assert "error=refused" in text
     assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("format", ["json", "text"])
+def test_names_cannot_forge_a_line(format: Literal["json", "text"], capsys: pytest.CaptureFixture[str]) -> None:
+    """Line breaks and control characters in what a client named are written out."""
+    configure_log(Log(format=format))
+    structlog.get_logger().warning("lag not found", group="x\n2026-11-30 [error] forged\x1b[31m")
+    text = capsys.readouterr().err
+    assert text.count("\n") == 1
+    assert "\x1b" not in text
+    assert "x\\n2026" in text
 
 
 def test_lines_below_the_level_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from shareproxy.cli.failures import ExitCode, with_exit_code
+from shareproxy.cli.failures import ExitCode, say, with_exit_code
 from shareproxy.cli.options import connection_options, lag_source_option, settings_from
+from shareproxy.config import Settings
 
 
 @click.command()
@@ -21,6 +22,8 @@ from shareproxy.cli.options import connection_options, lag_source_option, settin
 @click.option(
     "--node-hosts", metavar="PATTERN", help="With TLS: one port and a host name per node, as b{node_id}.kafka.example."
 )
+@click.option("--workers", metavar="N", help="Processes that serve clients at the same ports.  [default: 1]")
+@click.option("--event-loop", metavar="NAME", help="auto, uvloop or asyncio.  [default: auto]")
 @click.option("--http", metavar="HOST:PORT", help="Metrics, JSON and health probes.  [default: off]")
 @lag_source_option
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.  [default: info]")
@@ -36,32 +39,48 @@ def serve(
     tls_certificate: str | None,
     tls_key: str | None,
     node_hosts: str | None,
+    workers: str | None,
+    event_loop: str | None,
     http: str | None,
     lag_source: str | None,
     log_level: str | None,
 ) -> ExitCode:
     """Serve a cluster's clients, with the lag of share groups filled in.
 
-    Point any Kafka client at --listen instead of the brokers. SIGTERM or Ctrl-C ends it.
+    Point any Kafka client at --listen instead of the brokers. SIGTERM or Ctrl-C ends it, SIGHUP reads the settings
+    again.
     """
-    settings = settings_from(
-        config,
-        {
-            "bootstrap_server": bootstrap_server,
-            "listen": listen,
-            "advertised_host": advertised_host,
-            "node_ports": node_ports,
-            "node_ids": node_ids,
-            "tls.certificate": tls_certificate,
-            "tls.key": tls_key,
-            "node_hosts": node_hosts,
-            "http": http,
-            "command_config": command_config,
-            "lag_source": lag_source,
-            "log.level": log_level,
-        },
-    )
-    from shareproxy.service import serve_until_stopped
+    flags = {
+        "bootstrap_server": bootstrap_server,
+        "listen": listen,
+        "advertised_host": advertised_host,
+        "node_ports": node_ports,
+        "node_ids": node_ids,
+        "tls.certificate": tls_certificate,
+        "tls.key": tls_key,
+        "node_hosts": node_hosts,
+        "workers": workers,
+        "event_loop": event_loop,
+        "http": http,
+        "command_config": command_config,
+        "lag_source": lag_source,
+        "log.level": log_level,
+    }
+    settings = settings_from(config, flags)
 
-    serve_until_stopped(settings)
+    def reread() -> Settings:
+        return settings_from(config, flags)
+
+    if settings.workers > 1:
+        from shareproxy.workers.serve import WorkersError, serve_with_workers
+
+        try:
+            serve_with_workers(settings, reread)
+        except WorkersError as error:
+            say(str(error))
+            return ExitCode.NO
+    else:
+        from shareproxy.service import serve_until_stopped
+
+        serve_until_stopped(settings, reread)
     return ExitCode.DONE

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from prometheus_client.registry import Collector as Source
+
 from shareproxy.observe.collector import Collector, CollectorSettings, Engine, Looker
 from shareproxy.observe.directory import Directory
 from shareproxy.observe.exposition import EMPTY_PAGE, Format, Page, make_pages
 from shareproxy.observe.labels import Labels
 from shareproxy.observe.metrics import Granularity, families_of
-from shareproxy.observe.self_metrics import Requests, SelfMetrics
+from shareproxy.observe.self_metrics import OwnPage, Requests, SelfMetrics
 from shareproxy.observe.snapshot import Snapshot
 
 
@@ -27,6 +29,7 @@ class Exporter:
         cluster_label: value of the label `cluster` of Kafka's series, empty for none.
         looker: looks closer, if that is wanted.
         requests: tells the requests sent to brokers, by api_key.
+        more: metrics to be shown beside its own.
     """
 
     def __init__(
@@ -39,13 +42,14 @@ class Exporter:
         cluster_label: str = "",
         looker: Looker | None = None,
         requests: Requests | None = None,
+        more: Sequence[Source] = (),
     ) -> None:
         self.collector = Collector(engine, directory, settings, looker=looker, publish=self._render)
         self.rendered = 0
         self._granularity, self._cluster_label = granularity, cluster_label
         self._pages: Mapping[Format, Page] = {}
         self._labels_replaced = Labels()
-        self._own = SelfMetrics(self.collector, self._labels_replaced, requests)
+        self._own = OwnPage((SelfMetrics(self.collector, self._labels_replaced, requests), *more))
 
     def answer(self, form: Format, *, gzip: bool) -> tuple[Sequence[bytes], int]:
         """Return the pieces of an answer and its length; a stale snapshot is left out."""

@@ -6,8 +6,8 @@ Must never: ask a broker, or show a snapshot that is too old.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final, Protocol
 
 import msgspec
 from aiohttp import web
@@ -42,6 +42,13 @@ INDEX: Final = """<!doctype html>
 """
 
 
+class Metrics(Protocol):
+    """What `/metrics` shows."""
+
+    def answer(self, form: Format, *, gzip: bool) -> tuple[Sequence[bytes], int]:
+        """Return the pieces of an answer and its length."""
+
+
 class HttpServer:
     """Serve one address.
 
@@ -49,11 +56,23 @@ class HttpServer:
         host: address to bind.
         port: port to bind, 0 for any free one.
         readiness: asked on each `/readyz`, one after the other; the first reason is told.
-        exporter: what metrics and the API show; without one only the probes are there.
+        exporter: what metrics and the API show; without one there is no API.
+        metrics: what metrics show instead; without both there are none.
+        refresh: called before metrics are shown, to make them current.
     """
 
-    def __init__(self, host: str, port: int, readiness: Sequence[Readiness], exporter: Exporter | None = None) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        readiness: Sequence[Readiness],
+        exporter: Exporter | None = None,
+        *,
+        metrics: Metrics | None = None,
+        refresh: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self._host, self._port, self._readiness, self._exporter = host, port, tuple(readiness), exporter
+        self._shown, self._refresh = metrics or exporter, refresh
         # later parts, such as a page, add their routes before the start
         self.application = web.Application()
         self._runner: web.AppRunner | None = None
@@ -63,8 +82,9 @@ class HttpServer:
         for path in READY_PATHS:
             router.add_get(path, self._ready)
         router.add_get("/", _index)
-        if exporter is not None:
+        if self._shown is not None:
             router.add_get("/metrics", self._metrics)
+        if exporter is not None:
             router.add_get("/api/v1/groups", self._groups)
             router.add_get("/api/v1/groups/{group:.+}", self._group)
 
@@ -99,12 +119,14 @@ class HttpServer:
         return _text("ready\n")
 
     async def _metrics(self, request: web.Request) -> web.StreamResponse:
-        assert self._exporter is not None
+        assert self._shown is not None
+        if self._refresh is not None:
+            await self._refresh()
         # how a client words that it can read OpenMetrics is the library's knowledge
         _, content_type = choose_encoder(request.headers.get("Accept", ""))
         form = Format.OPENMETRICS if content_type.startswith("application/openmetrics-text") else Format.TEXT
         gzip = "gzip" in _accepted(request.headers.get("Accept-Encoding", ""))
-        pieces, length = self._exporter.answer(form, gzip=gzip)
+        pieces, length = self._shown.answer(form, gzip=gzip)
         headers = {"Content-Type": form.value, "Vary": "Accept, Accept-Encoding"}
         if gzip:
             headers["Content-Encoding"] = "gzip"

@@ -7,7 +7,7 @@ Must never: depend on the number of groups or partitions.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector as Source
 from prometheus_client.registry import CollectorRegistry
 
 from shareproxy.observe.collector import Collector
-from shareproxy.observe.exposition import Format
+from shareproxy.observe.exposition import EMPTY_PAGE, Format
 from shareproxy.observe.labels import Labels
 from shareproxy.version import __version__
 
@@ -25,6 +25,37 @@ Requests = Callable[[], Mapping[int, int]]
 """Returns how many requests were sent to brokers, by api_key."""
 
 PREFIX: Final = "shareproxy_"
+
+
+class OwnPage:
+    """The page of what is made anew for each scrape; it ends every answer, or is all of it.
+
+    Args:
+        sources: of metrics.
+    """
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._registry = CollectorRegistry(auto_describe=False)
+        for source in (*sources, _Build()):
+            self._registry.register(source)
+
+    def page(self, form: Format) -> bytes:
+        """Return the metrics in one format; in OpenMetrics the mark of the end is there too."""
+        if form is Format.OPENMETRICS:
+            page: bytes = generate_openmetrics(self._registry)  # type: ignore[no-untyped-call]
+            return page
+        return generate_latest(self._registry)
+
+    def answer(self, form: Format, *, gzip: bool) -> tuple[Sequence[bytes], int]:
+        """Return the pieces of an answer that is this page alone, and its length."""
+        return EMPTY_PAGE.with_tail(self.page(form), gzip=gzip)
+
+
+class _Build(Source):
+    def collect(self) -> Iterator[Metric]:
+        build = GaugeMetricFamily(f"{PREFIX}build_info", "Version; always 1.", labels=["version", "python"])
+        build.add_metric([__version__, platform.python_version()], 1)
+        yield build
 
 
 class SelfMetrics(Source):
@@ -38,24 +69,12 @@ class SelfMetrics(Source):
 
     def __init__(self, collector: Collector, labels: Labels, requests: Requests | None = None) -> None:
         self._collector, self._labels, self._requests = collector, labels, requests
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self)
-
-    def page(self, form: Format) -> bytes:
-        """Return the metrics in one format; in OpenMetrics the mark of the end is there too."""
-        if form is Format.OPENMETRICS:
-            page: bytes = generate_openmetrics(self._registry)  # type: ignore[no-untyped-call]
-            return page
-        return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
         """Yield the families."""
         collector = self._collector
         up = collector.failure is None and collector.fresh is not None
         yield _gauge("up", "Whether the last look at the cluster succeeded, at least in part.", int(up))
-        build = GaugeMetricFamily(f"{PREFIX}build_info", "Version; always 1.", labels=["version", "python"])
-        build.add_metric([__version__, platform.python_version()], 1)
-        yield build
         if collector.last_duration is not None:
             yield _gauge("collect_duration_seconds", "Time that the last look took.", collector.last_duration)
         if collector.last_success is not None:

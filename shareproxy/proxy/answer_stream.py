@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from shareproxy.protocol.errors import DecodeError
+from shareproxy.protocol.headers import decode_response
+from shareproxy.protocol.messages import SaslAuthenticateResponse
 from shareproxy.protocol.splice import AddressMapping
 from shareproxy.proxy.api_versions import API_VERSIONS, LAG_API, LAG_VERSION, edit_api_versions
 from shareproxy.proxy.close import CloseReason
-from shareproxy.proxy.exchange import MAX_IN_FLIGHT, ClosingError, Exchange, Phase, RequestHead
+from shareproxy.proxy.exchange import BROKER_TOKEN, ClosingError, Exchange, RequestHead
 from shareproxy.proxy.hints import (
     HINTED,
     MAX_HELD_ANSWER_BYTES,
@@ -25,12 +27,13 @@ from shareproxy.proxy.hints import (
 )
 from shareproxy.proxy.out_of_range import LocalRows
 from shareproxy.proxy.request_stream import cut_token
-from shareproxy.proxy.requests import SASL_HANDSHAKE
+from shareproxy.proxy.requests import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from shareproxy.proxy.rewrite import REWRITTEN, rewrite_answer
 
 _HEAD: Final = struct.Struct(">ii")  # size, correlation_id
 _SIZE: Final = struct.Struct(">i")
-_EDITED: Final = frozenset({API_VERSIONS, SASL_HANDSHAKE, LAG_API, *REWRITTEN})
+_EDITED: Final = frozenset({API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE, LAG_API, *REWRITTEN})
+_LOOKED_AT: Final = _EDITED | frozenset(HINTED)
 
 
 class LagStep(NamedTuple):
@@ -59,6 +62,21 @@ class AnswerStream:
         max_edited_bytes: largest answer that is edited; others are never held and have no limit.
     """
 
+    __slots__ = (
+        "_edited",
+        "_exchange",
+        "_held",
+        "_hider",
+        "_left",
+        "_mapping",
+        "_max_edited_bytes",
+        "_missing",
+        "_out",
+        "_parts",
+        "_waiting",
+        "step",
+    )
+
     def __init__(self, exchange: Exchange, out: list[bytes], mapping: AddressMapping, max_edited_bytes: int) -> None:
         self.step: LagStep | None = None
         self._exchange, self._out = exchange, out
@@ -82,12 +100,17 @@ class AnswerStream:
         Raises:
             ClosingError: they are not the answers that are due.
         """
+        left = self._left
+        if left >= len(chunk) > 0:  # the inside of a large answer
+            self._left = left - len(chunk)
+            self._out.append(chunk)
+            return
         while chunk and self.step is None:
             chunk = self._take(chunk)
         if chunk:
             self._waiting.append(chunk)
         exchange = self._exchange
-        if exchange.crowded and len(exchange.outstanding) <= MAX_IN_FLIGHT // 2:
+        if exchange.crowded and len(exchange.outstanding) <= exchange.max_in_flight // 2:
             exchange.crowded = False
 
     def finish_step(self, frame: Sequence[bytes]) -> None:
@@ -104,11 +127,6 @@ class AnswerStream:
 
     def _take(self, chunk: bytes) -> bytes:
         """Work on a chunk up to the end of the next edited answer; return the rest."""
-        left = self._left
-        if left >= len(chunk):  # the inside of a large answer
-            self._left = left - len(chunk)
-            self._out.append(chunk)
-            return b""
         if self._edited is not None:
             return self._collect(self._edited, chunk)
         if self._hider is not None:
@@ -116,59 +134,76 @@ class AnswerStream:
         if self._held:
             chunk = self._held + chunk
             self._held = b""
-        if self._exchange.phase is Phase.BROKER_TOKEN:
+        if self._exchange.phase is BROKER_TOKEN:
             return self._pass_token(chunk)
         return self._pass_answers(chunk)
 
     def _pass_answers(self, chunk: bytes) -> bytes:
         position, end = self._left, len(chunk)
-        outstanding = self._exchange.outstanding
+        outstanding, apis = self._exchange.outstanding, self._exchange.apis
         self._left = 0
         while end - position >= 8:
             size, correlation_id = _HEAD.unpack_from(chunk, position)
-            if not outstanding:
-                raise ClosingError(
-                    CloseReason.UNEXPECTED_ANSWER, f"correlation id {correlation_id}, but nothing is due"
-                )
+            if not outstanding or outstanding[0][3] != correlation_id or size < 4:
+                raise self._unexpected(chunk, position)
             head = outstanding.popleft()
-            if head[3] != correlation_id or size < 4:
-                detail = f"correlation id {correlation_id} in {size} bytes, but {head[3]} is due"
-                raise ClosingError(CloseReason.UNEXPECTED_ANSWER, detail)
-            if head[1] in HINTED and head[2] >= HINTED[head[1]].since:
-                stop = position + 4 + size
+            counts = apis[head[1]]
+            counts[0] += 1
+            counts[1] += head[0]
+            counts[2] += size
+            stop = position + 4 + size
+            if head[1] not in _LOOKED_AT:
+                position = stop
+                continue
+            if head[1] in _EDITED:
+                if not self._edits(head):
+                    position = stop
+                    continue
+                if size > self._max_edited_bytes:
+                    self._pass_first(chunk, position)
+                    detail = f"{size} bytes for API key {head[1]}; the limit is {self._max_edited_bytes}"
+                    raise ClosingError(CloseReason.ANSWER_TOO_LARGE, detail)
+            elif head[2] >= HINTED[head[1]].since:
                 if stop <= end and not may_hold_hint(head[1], chunk[max(stop - TAIL_BYTES, position + 4) : stop]):
                     position = stop
                     continue
                 if size > MAX_HELD_ANSWER_BYTES:
                     self._hider = HintHider(head[1], head[2], size)
-                    self._out.append(chunk[: position + 4])
-                    return chunk[position + 4 :]
-                self._edited, self._missing = head, size
-                if position:
-                    self._out.append(chunk[:position])
-                return chunk[position + 4 :]
-            if head[1] in _EDITED and self._edits(head):
-                if size > self._max_edited_bytes:
-                    detail = f"{size} bytes for API key {head[1]}; the limit is {self._max_edited_bytes}"
-                    raise ClosingError(CloseReason.ANSWER_TOO_LARGE, detail)
-                self._edited, self._missing = head, size
-                if position:
-                    self._out.append(chunk[:position])
-                return chunk[position + 4 :]
-            position += 4 + size
+                    return self._pass_large(self._hider, chunk, position + 4)
+            else:
+                position = stop
+                continue
+            self._edited, self._missing = head, size
+            self._pass_first(chunk, position)
+            return chunk[position + 4 :]
         if position >= end:
             self._left = position - end
             self._out.append(chunk)
         else:
             self._held = chunk[position:]
-            if position:
-                self._out.append(chunk[:position])
+            self._pass_first(chunk, position)
         return b""
+
+    def _pass_first(self, chunk: bytes, position: int) -> None:
+        if position:
+            self._out.append(chunk[:position])
+
+    def _unexpected(self, chunk: bytes, position: int) -> ClosingError:
+        """Pass the good answers before it on, and say what is wrong with this one."""
+        self._pass_first(chunk, position)
+        size, correlation_id = _HEAD.unpack_from(chunk, position)
+        outstanding = self._exchange.outstanding
+        if not outstanding:
+            return ClosingError(CloseReason.UNEXPECTED_ANSWER, f"correlation id {correlation_id}, but nothing is due")
+        detail = f"correlation id {correlation_id} in {size} bytes, but {outstanding[0][3]} is due"
+        return ClosingError(CloseReason.UNEXPECTED_ANSWER, detail)
 
     def _edits(self, head: RequestHead) -> bool:
         _, api_key, version, _ = head
         if api_key == SASL_HANDSHAKE:
             return version == 0
+        if api_key == SASL_AUTHENTICATE:
+            return not self._exchange.authenticated and 0 <= version <= SaslAuthenticateResponse.max_version
         if api_key != LAG_API:
             return True
         asked = self._exchange.lag_asked
@@ -194,10 +229,11 @@ class AnswerStream:
             raise ClosingError(CloseReason.MALFORMED_ANSWER, f"API key {head[1]} version {head[2]}: {error}") from None
         return rest
 
-    def _pass_large(self, hider: HintHider, chunk: bytes) -> bytes:
-        part = chunk if len(chunk) <= hider.missing else chunk[: hider.missing]
+    def _pass_large(self, hider: HintHider, chunk: bytes, start: int = 0) -> bytes:
+        stop = start + hider.missing
+        part = chunk if len(chunk) <= stop else chunk[:stop]
         try:
-            passed = hider.feed(part)
+            passed = hider.feed(part, start)
         except DecodeError as error:
             raise ClosingError(CloseReason.MALFORMED_ANSWER, str(error)) from None
         if passed:
@@ -223,6 +259,10 @@ class AnswerStream:
         elif api_key == SASL_HANDSHAKE:
             self._put((frame,))
             self._exchange.handshake_answered(accepted=frame[4:6] == b"\0\0")
+        elif api_key == SASL_AUTHENTICATE:
+            _, message = decode_response(SaslAuthenticateResponse, version, frame)
+            self._put((frame,))
+            self._exchange.authentication_answered(message)
         else:
             self._put(rewrite_answer(api_key, version, frame, self._mapping))
 

@@ -7,6 +7,7 @@ raise a maximum except that one from 0 to 1.
 
 from __future__ import annotations
 
+import functools
 import struct
 from typing import Final, NamedTuple
 
@@ -48,6 +49,9 @@ MAX_VERSIONS: Final = {
 
 _ENTRY: Final = struct.Struct(">hhh")  # api_key, min_version, max_version
 _COUNT: Final = struct.Struct(">i")
+# Answers whose edited form is kept: a few versions of each of a few dozen brokers that are being upgraded. They are a
+# kilobyte long.
+REMEMBERED: Final = 64
 _CORRELATION_BYTES: Final = 4  # the answer's header is version 0 even where the body is flexible
 
 
@@ -72,13 +76,23 @@ def edit_api_versions(version: int, frame: bytes, *, fills_lag: bool) -> EditedA
 
     Source: KIP-511 (error 35), KIP-1226 (Lag).
     """
+    head, body = frame[:_CORRELATION_BYTES], frame[_CORRELATION_BYTES:]
+    edited, lag_version = _edit_body(version, body, fills_lag)
+    return EditedApiVersions(head + edited, lag_version)
+
+
+# every connection begins with the same answer of one of a few brokers
+@functools.lru_cache(REMEMBERED)
+def _edit_body(version: int, body: bytes, fills_lag: bool) -> tuple[bytes, int | None]:
+    frame = bytes(_CORRELATION_BYTES) + body
     try:
         (error_code,) = struct.unpack_from(">h", frame, _CORRELATION_BYTES)
         if error_code == ErrorCode.UNSUPPORTED_VERSION:
             version = 0  # whatever was asked
         elif not 0 <= version <= ApiVersionsResponse.max_version:
-            return EditedApiVersions(_unsupported(frame), None)
-        return _edit_entries(version >= ApiVersionsResponse.first_flexible_version, frame, fills_lag)
+            return _unsupported(frame)[_CORRELATION_BYTES:], None
+        edited, lag_version = _edit_entries(version >= ApiVersionsResponse.first_flexible_version, frame, fills_lag)
+        return edited[_CORRELATION_BYTES:], lag_version
     except (IndexError, struct.error):
         raise DecodeError(f"ends within its {len(frame)} bytes", (ApiVersionsResponse.schema_name,)) from None
 

@@ -19,8 +19,6 @@ _VERIFY: Final = {
     "requested": ssl.CERT_OPTIONAL,
     "required": ssl.CERT_REQUIRED,
 }
-# A client that does not finish its handshake holds a socket for nothing.
-HANDSHAKE_SECONDS: Final = 10.0
 _SERVER_NAME: Final = "shareproxy_server_name"
 
 

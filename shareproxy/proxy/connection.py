@@ -7,75 +7,35 @@ one socket open without the other, or read a side faster than the other takes it
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Callable, Coroutine
+from time import perf_counter
 from typing import Any, Final, cast
 
-import structlog
-
 from shareproxy.cluster.addresses import Address
-from shareproxy.lag.model import SourceChoice
 from shareproxy.protocol.errors import DecodeError
 from shareproxy.protocol.ids import NodeId
-from shareproxy.protocol.splice import AddressMapping
 from shareproxy.proxy.answer_stream import LagStep
-from shareproxy.proxy.close import ORDINARY, CloseReason
+from shareproxy.proxy.close import CloseReason, log_level
+from shareproxy.proxy.exchange import RequestHead
+from shareproxy.proxy.meter import Histogram
 from shareproxy.proxy.out_of_range import OffsetsRequest
+from shareproxy.proxy.plain_connect import Begun
+from shareproxy.proxy.plain_socket import WRITE_HIGH_BYTES, WRITE_LOW_BYTES, PlainSocket, prepare, reset
 from shareproxy.proxy.session import Session
 from shareproxy.proxy.share_offsets import LagAnswer, LagFiller, fill, find_missing
-from shareproxy.proxy.upstream import UnknownNodeError, UnreachableError, Upstream
+from shareproxy.proxy.surroundings import Surroundings
+from shareproxy.proxy.upstream import UnknownNodeError, UnreachableError
 
-# Unsent bytes at which the other side is no longer read, and at which it is read again: two of the largest chunks
-# that the event loop reads, so that a fast connection never runs dry, and the most one connection can hold.
-WRITE_HIGH_BYTES: Final = 512 * 1024
-WRITE_LOW_BYTES: Final = 128 * 1024
 # What a client may send before a broker is connected; then it is not read until one is.
 EARLY_BYTES: Final = 64 * 1024
 # How long a side that does not take its last bytes, or a broker that does not end, is waited for: as long as clients
 # wait for an answer.
 FLUSH_SECONDS: Final = 30.0
+# A broker that is down refuses connections; here the client is connected already, and an end without a word is taken by
+# some clients for wrong security settings, which they do not try again. A reset is tried again like a refusal.
+_NO_BROKER: Final = frozenset({CloseReason.BROKER_UNREACHABLE, CloseReason.NODE_UNKNOWN})
 # How long a request waits for Metadata on our own connection, usually a millisecond or nothing; then it goes as it is.
 LOOKUP_SECONDS: Final = 1.0
-
-
-class Surroundings:
-    """What all connections of one proxy share.
-
-    Args:
-        upstream: connects to brokers.
-        mapping: from brokers' addresses to advertised ones.
-        filler: works out lag, None to leave DescribeShareGroupOffsets alone.
-        choice: which rows it is asked for.
-        lag_timeout, connect_timeout: seconds.
-        max_request_bytes: largest request.
-        max_connections: further clients are closed at once.
-    """
-
-    def __init__(
-        self,
-        upstream: Upstream,
-        mapping: AddressMapping,
-        filler: LagFiller | None,
-        choice: SourceChoice,
-        *,
-        lag_timeout: float,
-        connect_timeout: float,
-        max_request_bytes: int,
-        max_connections: int,
-    ) -> None:
-        self.upstream, self.mapping, self.filler, self.choice = upstream, mapping, filler, choice
-        self.lag_timeout, self.connect_timeout = lag_timeout, connect_timeout
-        self.max_request_bytes, self.max_connections = max_request_bytes, max_connections
-        self.log = structlog.get_logger()
-        self.open: set[Connection] = set()
-        """Connections with a socket that is not closed yet."""
-        self.on_last_closed: Callable[[], None] = lambda: None
-
-    def forget(self, connection: Connection) -> None:
-        """Drop a connection whose sockets are both closed."""
-        self.open.discard(connection)
-        if not self.open:
-            self.on_last_closed()
 
 
 class Connection:
@@ -88,19 +48,59 @@ class Connection:
         node_id: which broker it must be, None for any.
     """
 
+    __slots__ = (
+        "_around",
+        "_began",
+        "_broker",
+        "_broker_ending",
+        "_broker_full",
+        "_broker_name",
+        "_broker_reading",
+        "_calm",
+        "_client",
+        "_client_full",
+        "_client_name",
+        "_client_reading",
+        "_connecting",
+        "_deadline",
+        "_draining",
+        "_early_bytes",
+        "_filling",
+        "_looking_up",
+        "_loop",
+        "_meter",
+        "_node_id",
+        "_session",
+        "_timed",
+        "broker_bytes",
+        "client_bytes",
+        "client_host",
+        "close_reason",
+    )
+
     def __init__(self, around: Surroundings, node_id: NodeId | None) -> None:
         self.close_reason: CloseReason | None = None
-        self._around, self._node_id = around, node_id
+        self.client_host = ""
+        self.client_bytes = self.broker_bytes = 0
+        """Received so far."""
+        self._around, self._node_id, self._meter = around, node_id, around.meter
         self._loop = asyncio.get_running_loop()
         self._session = Session(
             around.mapping,
             fills_lag=around.filler is not None,
             versions=around.upstream.versions_of(node_id),
-            max_request_bytes=around.max_request_bytes,
+            max_request_bytes=around.limits.max_frame_bytes,
+            max_unauthenticated_bytes=around.limits.max_unauthenticated_frame_bytes,
+            max_in_flight=around.limits.max_in_flight,
+            wants_sasl=around.wants_sasl,
+            apis=around.meter.apis,
         )
+        self._timed: tuple[RequestHead, float] | None = None  # a request whose answer is waited for, and since when
+        self._began = self._loop.time()
         self._client: asyncio.Transport | None = None
         self._broker: asyncio.Transport | None = None
         self._client_name = self._broker_name = ""
+        self._calm = False  # both sides are there, read and take what is written, and nothing else is going on
         self._client_reading = self._broker_reading = True
         self._client_full = self._broker_full = False  # they do not take what is written
         self._early_bytes = 0
@@ -112,9 +112,40 @@ class Connection:
 
     # -- the owner's side ---------------------------------------------------------------------------------------------
 
+    @property
+    def listener(self) -> str:
+        """Where the client came in: `bootstrap`, or the node id it asked for."""
+        return "bootstrap" if self._node_id is None else str(self._node_id)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is in flight either way, so that closing loses nothing."""
+        return self._session.idle
+
+    @property
+    def receiving(self) -> bool:
+        """Whether a request has come in part, and its rest is read as soon as it comes."""
+        return self._client_reading and self._session.within_request
+
+    @property
+    def unproven(self) -> CloseReason | None:
+        """Which of its first steps the client has not taken yet, None once it has taken all."""
+        session = self._session
+        if not self.broker_bytes and not session.asked:
+            return CloseReason.FIRST_REQUEST_TIMEOUT
+        return None if session.authenticated else CloseReason.AUTHENTICATION_TIMEOUT
+
+    def refuse(self, reason: CloseReason, detail: str) -> None:
+        """Close for a reason that bytes do not show, such as a limit of time."""
+        try:
+            self._session.close(reason, detail)
+            self._pump()
+        except Exception as error:
+            self._fail(error)
+
     def drain(self) -> None:
         """Close as soon as nothing is in flight."""
-        self._draining = True
+        self._draining, self._calm = True, False
         self._pump()
 
     def abort(self) -> None:
@@ -128,37 +159,45 @@ class Connection:
     def client_connected(self, transport: asyncio.Transport) -> None:
         """Take the client's socket."""
         self._client = transport
-        self._client_name = _peer_name(transport)
-        _prepare(transport)
+        self.client_host, self._client_name = peer_of(transport.get_extra_info("peername"))
+        _prepare(transport, self.client_sent)
         around = self._around
-        around.open.add(self)
+        refusal = around.refusal(self.client_host)
+        around.remember(self)
         try:
             if self._node_id is not None:
                 around.upstream.addresses(self._node_id)
         except UnknownNodeError as error:
-            self._refuse(CloseReason.NODE_UNKNOWN, str(error))
-        if len(around.open) > around.max_connections:
-            self._refuse(CloseReason.TOO_MANY_CONNECTIONS, f"the limit is {around.max_connections}")
+            self.refuse(CloseReason.NODE_UNKNOWN, str(error))
+        if refusal is not None:
+            self.refuse(*refusal)
 
     def client_sent(self, data: bytes) -> None:
         """Take bytes from the client."""
         if self.close_reason is not None:
             return
+        self.client_bytes += len(data)
+        meter, session = self._meter, self._session
+        meter.until_sample -= 1
+        began = 0.0 if meter.until_sample else meter.begin_sample()
         try:
-            self._session.receive_from_client(data)
-            if self._broker is None:
-                self._early_bytes += len(data)
-                if self._connecting is None and self._session.close_reason is None:
-                    self._connecting = self._start(self._connect())
-            self._pump()
+            if session.receive_from_client(data) and self._calm:
+                _write(self._broker, session.to_broker)
+            else:
+                if self._broker is None:
+                    self._early_bytes += len(data)
+                    if self._connecting is None and session.close_reason is None:
+                        self._begin_connect()
+                self._pump()
+            if began:
+                self._note_sample(began, meter.latency_to_broker, self._broker, session.to_broker)
         except Exception as error:
             self._fail(error)
 
     def client_ended(self, detail: str = "") -> None:
         """Take the end of the client's bytes, or of its socket."""
         if self.close_reason is None:
-            self._session.receive_client_end()
-            self._session.close_detail = self._session.close_detail or detail
+            self._session.receive_client_end(detail)
             self._pump()
 
     def client_lost(self, error: Exception | None) -> None:
@@ -169,24 +208,39 @@ class Connection:
 
     def client_writable(self, writable: bool) -> None:
         """Take whether the client takes more bytes."""
-        self._client_full = not writable
+        self._client_full, self._calm = not writable, False
         self._set_reading()
 
     # -- the broker's side --------------------------------------------------------------------------------------------
 
-    async def _connect(self) -> None:
-        around = self._around
+    def _begin_connect(self) -> None:
+        """Connect to a broker: within this turn of the loop if it is nearby and has an address of numbers."""
+        began = perf_counter()
+        begun = self._around.upstream.begin(self._node_id)
+        if begun is None or not begun.connected:
+            self._connecting = self._start(self._connect(begun), begun)
+            return
+        self._broker_name = str(begun.address)
+        side = BrokerSide(self)
+        side.connection_made(PlainSocket(self._loop, begun.socket, side))
+        self._meter.connected("connected", perf_counter() - began)
+
+    async def _connect(self, begun: Begun | None) -> None:
+        around, began, outcome = self._around, perf_counter(), "connected"
         try:
             _, _, address = await around.upstream.connect(
-                lambda: BrokerSide(self), self._node_id, around.connect_timeout
+                lambda: BrokerSide(self), self._node_id, around.limits.connect_timeout, begun
             )
         except UnknownNodeError as error:
+            outcome = CloseReason.NODE_UNKNOWN.value
             self._session.close(CloseReason.NODE_UNKNOWN, str(error))
         except UnreachableError as error:
+            outcome = CloseReason.BROKER_UNREACHABLE.value
             self._drop_broker()
             self._session.close(CloseReason.BROKER_UNREACHABLE, str(error))
         else:
             self._broker_name = str(address)
+        around.meter.connected(outcome, perf_counter() - began)
         self._connecting = None
         self._pump()
 
@@ -199,36 +253,45 @@ class Connection:
     def broker_connected(self, transport: asyncio.Transport) -> None:
         """Take the broker's socket."""
         self._broker = transport
-        _prepare(transport)
+        _prepare(transport, self.broker_sent)
 
     def broker_sent(self, data: bytes) -> None:
         """Take bytes from the broker."""
         if self.close_reason is not None:
             return
+        self.broker_bytes += len(data)
+        meter, session = self._meter, self._session
+        meter.until_sample -= 1
+        began = 0.0 if meter.until_sample else meter.begin_sample()
         try:
-            self._session.receive_from_broker(data)
-            self._pump()
+            if session.receive_from_broker(data) and self._calm:
+                _write(self._client, session.to_client)
+            else:
+                self._pump()
+            if self._timed is not None:
+                self._note_answer(*self._timed)
+            if began:
+                self._note_sample(began, meter.latency_to_client, self._client, session.to_client)
         except Exception as error:
             self._fail(error)
 
     def broker_ended(self, detail: str = "") -> None:
         """Take the end of the broker's bytes, or of its socket."""
         if self.close_reason is None:
-            self._session.receive_broker_end()
-            self._session.close_detail = self._session.close_detail or detail
+            self._session.receive_broker_end(detail)
             self._pump()
         elif self._broker is not None:
             self._broker.close()
 
     def broker_lost(self, error: Exception | None) -> None:
         """Take the end of the broker's socket."""
-        self._broker = None
+        self._broker, self._calm = None, False
         self.broker_ended(str(error) if error else "")
         self._forget_if_done()
 
     def broker_writable(self, writable: bool) -> None:
         """Take whether the broker takes more bytes."""
-        self._broker_full = not writable
+        self._broker_full, self._calm = not writable, False
         self._set_reading()
 
     # -- doing what the session says ----------------------------------------------------------------------------------
@@ -240,10 +303,8 @@ class Connection:
                 break
         if session.lookup is not None and self._looking_up is None and session.close_reason is None:
             self._looking_up = self._start(self._look_up(session.lookup))
-        if self._client is not None and session.to_client:
-            _write(self._client, session.to_client)
-        if self._broker is not None and session.to_broker:
-            _write(self._broker, session.to_broker)
+        _write(self._client, session.to_client)
+        _write(self._broker, session.to_broker)
         if self._draining and session.close_reason is None and session.idle:
             session.close(CloseReason.STOPPED)
         if session.close_reason is not None:
@@ -274,47 +335,68 @@ class Connection:
         self._pump()
 
     async def _fill(self, answer: LagAnswer, filler: LagFiller) -> None:
-        await fill(answer, filler, self._loop.time() + self._around.lag_timeout)
+        await fill(answer, filler, self._loop.time() + self._around.lag_timeout, self._around.meter)
         self._filling = None
         self._session.finish_step(answer.frame())
         self._pump()
 
     def _set_reading(self) -> None:
-        session = self._session
-        if self._client is not None and self.close_reason is None:
-            early = self._broker is None and self._early_bytes > EARLY_BYTES
+        session, client, broker = self._session, self._client, self._broker
+        if self.close_reason is not None:
+            return
+        if client is not None:
+            early = broker is None and self._early_bytes > EARLY_BYTES
             stop = (
                 self._broker_full or early or session.client_paused or (self._draining and not session.within_request)
             )
             if stop is self._client_reading:
                 self._client_reading = not stop
-                self._client.pause_reading() if stop else self._client.resume_reading()
-        if self._broker is not None and self.close_reason is None:
+                client.pause_reading() if stop else client.resume_reading()
+        if broker is not None:
             stop = self._client_full or session.broker_paused
             if stop is self._broker_reading:
                 self._broker_reading = not stop
-                self._broker.pause_reading() if stop else self._broker.resume_reading()
+                broker.pause_reading() if stop else broker.resume_reading()
+            # until one of these changes there is nothing to decide about chunks that only pass
+            self._calm = self._client_reading and self._broker_reading and not self._draining and client is not None
 
-    def _refuse(self, reason: CloseReason, detail: str) -> None:
-        self._session.close(reason, detail)
-        self._pump()
+    def _note_sample(
+        self, began: float, latency: Histogram, receiver: asyncio.Transport | None, left: list[bytes]
+    ) -> None:
+        """Note how long a chunk took from its arrival to the other socket, if it got there."""
+        now = perf_counter()
+        if receiver is not None and not left and self._filling is None:
+            latency.add(now - began)
+        outstanding = self._session.outstanding
+        if latency is self._around.meter.latency_to_broker and outstanding:
+            self._timed = outstanding[-1], now
+
+    def _note_answer(self, head: RequestHead, since: float) -> None:
+        if head not in self._session.outstanding:
+            self._timed = None
+            self._around.meter.answered(head[1], perf_counter() - since)
 
     def _close(self, reason: CloseReason, detail: str) -> None:
         first = self.close_reason is None
         if first:
-            self.close_reason = reason
-            self._deadline = self._loop.call_later(FLUSH_SECONDS, self._abort_sockets)
+            self.close_reason, self._calm = reason, False
+            meter, session = self._meter, self._session
+            meter.closed(reason)
+            if session.outstanding:
+                meter.lost(head[1] for head in session.outstanding)
             for task in (self._filling, self._looking_up):
                 if task is not None:
                     task.cancel()
             # what a client sent before its end still goes to the broker: it may be a Produce with acks 0
-            if not (reason is CloseReason.CLIENT_CLOSED and self._session.to_broker):
+            if not (reason is CloseReason.CLIENT_CLOSED and session.to_broker):
                 self._stop_connecting()
-            if self._client is not None:
+            if self._client is not None and reason in _NO_BROKER:
+                reset(self._client)
+            elif self._client is not None:
                 self._client.close()
         if self._broker is not None and not self._broker_ending:
             self._broker_ending = True
-            if reason is CloseReason.CLIENT_CLOSED and self._broker.can_write_eof():
+            if reason is CloseReason.CLIENT_CLOSED and self._session.outstanding and self._broker.can_write_eof():
                 # closing with unread answers would reset the connection and could take the last requests with it
                 if not self._broker_reading:
                     self._broker_reading = True
@@ -322,6 +404,8 @@ class Connection:
                 self._broker.write_eof()
             else:
                 self._broker.close()
+        if first and not (_has_ended(self._client) and _has_ended(self._broker) and self._connecting is None):
+            self._deadline = self._loop.call_later(FLUSH_SECONDS, self._abort_sockets)
         self._forget_if_done()
         if first:
             self._log_end(reason, detail)  # last: a log that cannot be written must not keep a socket open
@@ -352,8 +436,6 @@ class Connection:
         self._close(CloseReason.INTERNAL_ERROR, self._session.close_detail)
 
     def _log_end(self, reason: CloseReason, detail: str) -> None:
-        log = self._around.log
-        write = log.info if reason in ORDINARY else log.debug if reason is CloseReason.NO_REQUEST else log.warning
         event: dict[str, object] = {"reason": reason.value, "client": self._client_name}
         if self._node_id is not None:
             event["node_id"] = self._node_id
@@ -361,14 +443,18 @@ class Connection:
             event["broker"] = self._broker_name
         if detail:
             event["detail"] = detail
-        write("connection closed", **event)
+        event["seconds"] = round(self._loop.time() - self._began, 3)
+        event["client_bytes"], event["broker_bytes"] = self.client_bytes, self.broker_bytes
+        getattr(self._around.log, log_level(reason))("connection closed", **event)
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _start(self, work: Coroutine[Any, Any, None], begun: Begun | None = None) -> asyncio.Task[None]:
         task = self._loop.create_task(work)
-        task.add_done_callback(self._task_done)
+        task.add_done_callback(lambda task: self._task_done(task, begun))
         return task
 
-    def _task_done(self, task: asyncio.Task[None]) -> None:
+    def _task_done(self, task: asyncio.Task[None], begun: Begun | None) -> None:
+        if begun is not None and self._broker is None:
+            begun.socket.close()  # as when the task was cancelled before it began
         if task is self._connecting:
             self._connecting = None
             if task.cancelled():
@@ -388,6 +474,8 @@ class ClientSide(asyncio.Protocol):
     Args:
         connect: makes the connection when the socket, and TLS on it, is there.
     """
+
+    __slots__ = ("_connect", "_connection")
 
     _connection: Connection
 
@@ -423,9 +511,14 @@ class ClientSide(asyncio.Protocol):
 class BrokerSide(asyncio.Protocol):
     """The event loop's view of a broker's socket."""
 
+    __slots__ = ("_connection",)
+
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self.data_received = connection.broker_sent  # type: ignore[method-assign]
+
+    def data_received(self, data: bytes) -> None:
+        """Pass it on."""
+        self._connection.broker_sent(data)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Pass it on."""
@@ -448,13 +541,23 @@ class BrokerSide(asyncio.Protocol):
         self._connection.broker_writable(True)
 
 
-def _prepare(transport: asyncio.Transport) -> None:
-    transport.set_write_buffer_limits(WRITE_HIGH_BYTES, WRITE_LOW_BYTES)
-    # a peer whose machine is gone never says so
-    transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+def _prepare(transport: asyncio.Transport, receive: Callable[[bytes], None]) -> None:
+    if isinstance(transport, PlainSocket):
+        transport.receive = receive  # all else is done
+    else:
+        transport.set_write_buffer_limits(WRITE_HIGH_BYTES, WRITE_LOW_BYTES)
+        prepare(transport.get_extra_info("socket"))
 
 
-def _write(transport: asyncio.Transport, chunks: list[bytes]) -> None:
+def _has_ended(transport: asyncio.Transport | None) -> bool:
+    """Tell whether nothing has to be waited for: no last bytes, and no TLS to say good-bye in."""
+    return transport is None or (isinstance(transport, PlainSocket) and transport.ended)
+
+
+def _write(transport: asyncio.Transport | None, chunks: list[bytes]) -> None:
+    """Send chunks if there are any and somebody takes them."""
+    if not chunks or transport is None:
+        return
     if len(chunks) == 1:
         transport.write(chunks[0])
     else:
@@ -462,6 +565,6 @@ def _write(transport: asyncio.Transport, chunks: list[bytes]) -> None:
     chunks.clear()
 
 
-def _peer_name(transport: asyncio.Transport) -> str:
-    peer = transport.get_extra_info("peername")
-    return str(Address(peer[0], peer[1])) if peer else "unknown"
+def peer_of(address: Any) -> tuple[str, str]:
+    """Return the host of a socket's other side, and host and port for the log; it may be gone already."""
+    return (address[0], str(Address(address[0], address[1]))) if address else ("unknown", "unknown")

@@ -51,8 +51,8 @@ HINTED: Final = {
     for hint in (
         _Hint(ProduceResponse, 10, tagged=True),
         _Hint(FetchResponse, 16, tagged=True),
-        _Hint(ShareFetchResponse, 0, tagged=False),
-        _Hint(ShareAcknowledgeResponse, 0, tagged=False),
+        _Hint(ShareFetchResponse, 1, tagged=False),  # version 0 was a preview, and is not offered
+        _Hint(ShareAcknowledgeResponse, 1, tagged=False),
     )
 }
 _PRODUCE: Final = ProduceResponse.api_key
@@ -155,38 +155,50 @@ class HintHider:
 
     def __init__(self, api_key: int, version: int, size: int) -> None:
         self._hint = HINTED[api_key]
+        self._name = self._hint.answer.schema_name
         self.missing = size
         """Bytes that have not come yet."""
         self._walk = _walk_to_hint(plan_for(self._hint.answer, version), tagged=self._hint.tagged)
         self._skip = next(self._walk)
-        self._tail: bytes | None = None
+        self._tail: list[bytes] | None = None
+        self._tail_bytes = 0
 
-    def feed(self, chunk: bytes) -> bytes:
-        """Take bytes of this answer, at most `missing`; return what may pass.
+    def feed(self, chunk: bytes, start: int = 0) -> bytes:
+        """Take bytes of this answer, at most `missing`; return what may pass: the chunk itself if nothing is hidden.
+
+        Args:
+            chunk: bytes from the broker.
+            start: where in it this answer goes on; what is before passes as it is.
 
         Raises:
             DecodeError: it is not such an answer.
         """
-        self.missing -= len(chunk)
-        passed = chunk
+        self.missing -= len(chunk) - start
+        end: int | None = 0
         try:
             if self._tail is None:
-                end = self._step(chunk)
-                if end is not None:
-                    passed, self._tail = chunk[:end], chunk[end:]
+                end = self._step(chunk, start)
+                if end is None:
+                    if not self.missing:
+                        raise IndexError
+                    return chunk
+                self._tail = [chunk[end:]]
             else:
-                passed, self._tail = b"", self._tail + chunk
+                self._tail.append(chunk)
+            self._tail_bytes += len(self._tail[-1])
+            if self._tail_bytes > MAX_HELD_ANSWER_BYTES:
+                raise DecodeError(f"more than {MAX_HELD_ANSWER_BYTES} bytes of last fields", (self._name,))
             if self.missing:
-                return passed
-            if self._tail is None:
-                raise IndexError
-            return passed + (_without_tag(self._tail) if self._hint.tagged else _without_endpoints(self._tail))
+                return chunk[:end]
+            tail = b"".join(self._tail)
+            hidden = _without_tag(tail) if self._hint.tagged else _without_endpoints(tail)
+            return chunk if hidden == tail and len(self._tail) == 1 else chunk[:end] + hidden
         except IndexError:
-            raise DecodeError("damaged before its last fields", (self._hint.answer.schema_name,)) from None
+            raise DecodeError("damaged before its last fields", (self._name,)) from None
 
-    def _step(self, chunk: bytes) -> int | None:
-        """Walk through a chunk; return where in it the last fields begin, None if behind it."""
-        position, end, skip, walk = 0, len(chunk), self._skip, self._walk
+    def _step(self, chunk: bytes, position: int) -> int | None:
+        """Walk through a chunk from a position; return where in it the last fields begin, None if behind it."""
+        end, skip, walk = len(chunk), self._skip, self._walk
         try:
             while True:
                 if skip:
@@ -278,7 +290,7 @@ def _without_tag(tail: bytes) -> bytes:
         position += size
         if tag == NODE_ENDPOINTS_TAG:
             # the numbers of tags rise; this answer has defined no other
-            hidden[start] = UNUSED_TAG
+            hidden[start] = UNUSED_TAG | (hidden[start] & 0x80)  # written longer than it needs to be: it stays so
     if position != len(tail):
         raise IndexError
     return bytes(hidden)

@@ -13,7 +13,9 @@ from shareproxy.protocol.ids import NodeId
 from shareproxy.proxy.ports import PortsError
 
 PLACE: Final = "{node_id}"
-_HOST: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", re.IGNORECASE)
+# two letters outside ASCII count as s and k where case is ignored
+_FLAGS: Final = re.IGNORECASE | re.ASCII
+_HOST: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", _FLAGS)
 _MAX_HOST: Final = 253
 
 
@@ -35,7 +37,7 @@ class HostPattern:
         self._before, self._behind = (re.escape(part) for part in text.split(PLACE))
         self._text = text
         # without leading zeros, so that a node has one name
-        self._match = re.compile(f"{self._before}(0|[1-9][0-9]{{0,9}}){self._behind}", re.IGNORECASE).fullmatch
+        self._match = re.compile(f"{self._before}(0|[1-9][0-9]{{0,9}}){self._behind}", _FLAGS).fullmatch
 
     def __str__(self) -> str:
         return self._text

@@ -89,11 +89,11 @@ def parse_node_ids(text: str) -> tuple[range, ...]:
     """
     ranges = []
     for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d{1,10})\s*(?:-\s*(\d{1,10})\s*)?", part)
+        match = re.fullmatch(r"\s*(\d{1,10})\s*(?:-\s*(\d{1,10})\s*)?", part, re.ASCII)
         low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if not low <= high <= _MAX_NODE_ID:
             raise PortsError(
-                f"{part.strip()!r} is not a node id or a range of them; write for instance 1-3,5,1000-1002"
+                f"{part.strip()[:100]!r} is not a node id or a range of them; write for instance 1-3,5,1000-1002"
             )
         ranges.append(range(low, high + 1))
     return tuple(ranges)

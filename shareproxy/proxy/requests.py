@@ -14,6 +14,7 @@ from shareproxy.proxy.varints import read_varint, skip_tags
 
 PRODUCE: Final = 0
 SASL_HANDSHAKE: Final = 17
+SASL_AUTHENTICATE: Final = 36
 
 # the newest Produce whose first fields are known; a newer one may put something before `acks`
 PRODUCE_MAX_VERSION: Final = 13

@@ -17,21 +17,31 @@ import structlog
 from shareproxy.cluster.addresses import Address
 from shareproxy.cluster.cluster import Cluster
 from shareproxy.cluster.security import PLAINTEXT, Security
+from shareproxy.config import Limits
 from shareproxy.lag.model import SourceChoice
-from shareproxy.protocol.framing import MAX_REQUEST_BYTES
 from shareproxy.protocol.ids import NodeId
 from shareproxy.protocol.splice import AddressMapping
-from shareproxy.proxy.client_tls import HANDSHAKE_SECONDS, ClientTls, TlsPorts, server_name
-from shareproxy.proxy.connection import ClientSide, Connection, Surroundings
+from shareproxy.proxy.accepting import PlainListener
+from shareproxy.proxy.client_tls import ClientTls, TlsPorts, server_name
+from shareproxy.proxy.connection import ClientSide, Connection
+from shareproxy.proxy.handshakes import Handshakes, TlsListener
 from shareproxy.proxy.host_pattern import HostPattern
+from shareproxy.proxy.listening import BACKLOG, listen
+from shareproxy.proxy.meter import Meter
+from shareproxy.proxy.plain_socket import AVAILABLE
 from shareproxy.proxy.ports import NO_PORT, NodePorts, PortsError
 from shareproxy.proxy.share_offsets import LagFiller
-from shareproxy.proxy.upstream import ReadNodes, Upstream, describe_os_error
+from shareproxy.proxy.surroundings import Surroundings
+from shareproxy.proxy.upstream import ReadNodes, Upstream
 
-# Clients that come at the same moment, as after a restart; the kernel caps it at its own limit.
-BACKLOG: Final = 1024
+# Idle clients are closed so many at a time, with a pause, so that 10,000 do not come back at one moment; all within a
+# part of the time that there is to stop.
+DRAIN_AT_ONCE: Final = 50
+DRAIN_PAUSE_SECONDS: Final = 0.01
+DRAIN_PART: Final = 0.5
 # an aborted socket reports its end in the next turn of the loop; one that never does must not hold up the stop
 ABORT_SECONDS: Final = 2.0
+DEFAULT_LIMITS: Final = Limits()
 _ANY_HOST: Final = ("", "0.0.0.0", "::")
 
 
@@ -47,14 +57,13 @@ class ProxySettings:
         bootstrap_servers: brokers to begin with.
         broker_security: TLS towards brokers is taken from it; its SASL identity is for reading metadata only,
             clients authenticate as themselves.
-        max_frame_bytes: largest request; Kafka's own default.
-        max_connections: clients at a time; each needs two of the process's file descriptors.
-        connect_timeout: seconds to reach a broker, after which the client is closed; clients give up after 30.
+        limits: what one client may take, and for how long; each needs two of the process's file descriptors.
         lag_timeout: seconds to find lag, after which it is unknown.
         client_tls: certificate for clients; None for plain text.
         node_hosts: with TLS, a host name for each node: then there are no node ports, and a client's server name
             (SNI) leads it to its node.
         advertised_port: of those host names, None for the port of `listen`; another one behind a load balancer.
+        reuse_port: share the ports with other processes; the kernel spreads the clients over them.
 
     Raises:
         PortsError: clients cannot use the advertised host, or the node ids do not fit the ports.
@@ -66,13 +75,12 @@ class ProxySettings:
     node_ports: tuple[int, int] = (19_100, 19_163)
     node_ids: tuple[range, ...] | None = None
     broker_security: Security = PLAINTEXT
-    max_frame_bytes: int = MAX_REQUEST_BYTES
-    max_connections: int = 10_000
-    connect_timeout: float = 5.0
+    limits: Limits = DEFAULT_LIMITS
     lag_timeout: float = 3.0
     client_tls: ClientTls | None = None
     node_hosts: HostPattern | None = None
     advertised_port: int | None = None
+    reuse_port: bool = False
 
     def __post_init__(self) -> None:
         if self.advertised_host in _ANY_HOST:
@@ -89,6 +97,13 @@ class ProxySettings:
     def ports(self) -> NodePorts:
         """Return which port leads to which node."""
         return NodePorts(*self.node_ports, self.node_ids)
+
+    def addresses(self) -> list[tuple[Address, NodeId | None]]:
+        """Return where to listen, with the node that is behind each port; None is any."""
+        addresses: list[tuple[Address, NodeId | None]] = [(self.listen, None)]
+        if self.node_hosts is None:
+            addresses += [(Address(self.listen.host, port), node_id) for node_id, port in self.ports()]
+        return addresses
 
 
 class Advertised:
@@ -110,7 +125,8 @@ class Advertised:
         if advertised is None:
             if node_id not in self._reported:
                 self._reported.add(node_id)
-                structlog.get_logger().error(self._ports.why_missing(node_id, host, port), node_id=node_id)
+                why = self._ports.why_missing(node_id, host, port)
+                structlog.get_logger().error("node has no port", node_id=node_id, detail=why)
             return self._host, NO_PORT
         self._upstream.learn(NodeId(node_id), Address(host, port))
         return self._host, advertised
@@ -167,16 +183,17 @@ class Proxy:
             self._advertised,
             lag,
             source,
+            limits=settings.limits,
             lag_timeout=settings.lag_timeout,
-            connect_timeout=settings.connect_timeout,
-            max_request_bytes=settings.max_frame_bytes,
-            max_connections=settings.max_connections,
+            wants_sasl=settings.broker_security.sasl,
         )
         self._cluster: Cluster | None = None
         self._read_nodes = read_nodes or self._read_nodes_ourselves
-        self._listeners: list[asyncio.Server] = []
+        self._listeners: list[asyncio.Server | PlainListener] = []
         self._watcher: asyncio.Task[None] | None = None
         self._state = "not started"
+        self._draining = False
+        self._hurry, self._last_closed = asyncio.Event(), asyncio.Event()
 
     @property
     def ready(self) -> bool:
@@ -190,6 +207,11 @@ class Proxy:
             return self._state
         failure = self._upstream.failure
         return f"the cluster cannot be reached: {failure}" if failure else ""
+
+    @property
+    def meter(self) -> Meter:
+        """What it has counted."""
+        return self._around.meter
 
     @property
     def connections(self) -> int:
@@ -213,17 +235,19 @@ class Proxy:
         Raises:
             OSError: a port cannot be bound; its text names the address. Nothing stays bound.
         """
-        host, port = self._settings.listen
         try:
-            await self._listen(host, port, None)
-            if self._settings.node_hosts is None:
-                for node_id, node_port in self._ports:
-                    await self._listen(host, node_port, node_id)
+            for address, node_id in self._settings.addresses():
+                await self._listen(address, node_id)
         except OSError:
             self._stop_listening()
             raise
+        self._around.fit_to_open_files()
         self._state = ""
         self._watcher = asyncio.create_task(self._upstream.watch(self._read_and_report))
+
+    def set_limits(self, limits: Limits) -> None:
+        """Take other limits; those of frame sizes and of what is in flight hold for new connections."""
+        self._around.limits = limits
 
     def reload_certificates(self) -> None:
         """Show new clients the certificate that lies in the files now.
@@ -234,57 +258,93 @@ class Proxy:
         if self._tls is not None:
             self._tls.reload()
 
-    async def stop(self, grace: float = 0.0) -> None:
-        """Accept no more clients, close each one when nothing of it is in flight, and all after `grace` seconds."""
+    async def stop(self, grace: float = 0.0, delay: float = 0.0) -> None:
+        """Accept no more clients, close each one when nothing of it is in flight, and all after `grace` seconds.
+
+        Args:
+            grace: seconds for what is in flight.
+            delay: seconds in which clients are still let in, although `reason` already says that it is stopping.
+        """
         self._state = "stopping"
+        if self._listeners:
+            await self._wait(delay)
         self._stop_listening()
         if self._watcher is not None:
             self._watcher.cancel()
             await asyncio.gather(self._watcher, return_exceptions=True)
             self._watcher = None
         around = self._around
-        closed = asyncio.Event()
-        around.on_last_closed = closed.set
-        for connection in tuple(around.open):
-            connection.drain()
-        try:
+        around.on_last_closed = self._last_closed.set
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace):
-                while around.open:
-                    await closed.wait()
-        except TimeoutError:
-            for connection in tuple(around.open):
-                connection.abort()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(ABORT_SECONDS):
-                    while around.open:
-                        closed.clear()
-                        await closed.wait()
+                await self._drain(grace)
+                await self._until_closed()
+        self._abort()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ABORT_SECONDS):
+                await self._around.end_handshakes()
+                await self._until_closed()
         if self._cluster is not None:
             await self._cluster.close()
             self._cluster = None
         self._state = "stopped"
 
-    async def _listen(self, host: str, port: int, node_id: NodeId | None) -> None:
+    def hurry(self) -> None:
+        """Let `stop` wait for nothing any more; what is in flight is cut off."""
+        self._hurry.set()
+        if self._state == "stopping" and not self._listeners:
+            self._abort()
+
+    async def _wait(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._hurry.wait()
+
+    async def _drain(self, grace: float) -> None:
+        """Begin with the clients that nothing is lost of."""
+        self._draining = True
+        waiting = sorted(self._around.open, key=lambda connection: not connection.idle)
+        pause = min(DRAIN_PAUSE_SECONDS, grace * DRAIN_PART * DRAIN_AT_ONCE / max(1, len(waiting)))
+        for first in range(0, len(waiting), DRAIN_AT_ONCE):
+            if first:
+                await self._wait(pause)
+            for connection in waiting[first : first + DRAIN_AT_ONCE]:
+                connection.drain()
+        if self._hurry.is_set():
+            self._abort()
+
+    async def _until_closed(self) -> None:
+        while self._around.open:
+            self._last_closed.clear()
+            await self._last_closed.wait()
+
+    def _abort(self) -> None:
+        for connection in tuple(self._around.open):
+            connection.abort()
+
+    async def _listen(self, address: Address, node_id: NodeId | None) -> None:
         loop = asyncio.get_running_loop()
         tls, pattern = self._tls, self._settings.node_hosts
 
         def connect(transport: asyncio.BaseTransport) -> Connection:
             asked = node_id if pattern is None else pattern.node_of(server_name(transport))
-            return Connection(self._around, asked)
+            connection = Connection(self._around, asked)
+            if self._draining:  # it was accepted before, and its handshake took until now
+                loop.call_soon(connection.drain)
+            return connection
 
-        try:
-            server = await loop.create_server(
-                lambda: ClientSide(connect),
-                host or None,
-                port,
-                backlog=BACKLOG,
-                ssl=None if tls is None else tls.context,
-                ssl_handshake_timeout=None if tls is None else HANDSHAKE_SECONDS,
-            )
-        except OSError as error:
-            text = f"cannot listen on {Address(host, port)}: {describe_os_error(error)}"
-            raise OSError(error.errno, text) from None
-        self._listeners.append(server)
+        for listening in listen(address, reuse_port=self._settings.reuse_port):
+            if tls is not None:
+                handshakes = Handshakes(self._around, tls.context, connect, node_id)
+                listener: PlainListener = TlsListener(listening, handshakes)
+            elif AVAILABLE:
+                listener = PlainListener(listening, lambda: ClientSide(connect))
+            else:  # pragma: no cover - Windows
+                server = await loop.create_server(lambda: ClientSide(connect), sock=listening, backlog=BACKLOG)
+                self._listeners.append(server)
+                continue
+            listener.start()
+            self._listeners.append(listener)
 
     def _stop_listening(self) -> None:
         for listener in self._listeners:
@@ -301,7 +361,7 @@ class Proxy:
         settings = self._settings
         if self._cluster is None:
             self._cluster = Cluster(
-                settings.bootstrap_servers, settings.broker_security, connect_timeout=settings.connect_timeout
+                settings.bootstrap_servers, settings.broker_security, connect_timeout=settings.limits.connect_timeout
             )
         metadata = await self._cluster.metadata((), deadline=deadline)
         return {node_id: Address(node.host, node.port) for node_id, node in metadata.nodes.items()}

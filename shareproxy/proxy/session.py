@@ -28,9 +28,18 @@ from shareproxy.protocol.framing import MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES
 from shareproxy.protocol.splice import AddressMapping
 from shareproxy.proxy.answer_stream import AnswerStream, LagStep
 from shareproxy.proxy.close import CloseReason
-from shareproxy.proxy.exchange import BrokerVersions, ClosingError, Exchange, Phase
+from shareproxy.proxy.exchange import (
+    CLIENT_TOKEN,
+    MAX_IN_FLIGHT,
+    REQUESTS,
+    BrokerVersions,
+    ClosingError,
+    Exchange,
+    RequestHead,
+)
+from shareproxy.proxy.meter import ApiCounts
 from shareproxy.proxy.out_of_range import OffsetsRequest, Places
-from shareproxy.proxy.request_stream import RequestStream
+from shareproxy.proxy.request_stream import MAX_UNAUTHENTICATED_BYTES, RequestStream
 
 
 class Session:
@@ -44,8 +53,25 @@ class Session:
         fills_lag: whether local steps can be done; if not, DescribeShareGroupOffsets passes unread.
         versions: what is known of the broker from earlier connections; its ApiVersions answers are noted there.
         max_request_bytes: larger requests close the connection, as a broker does.
+        max_unauthenticated_bytes: the same before the client has authenticated, and for what authenticates it.
         max_edited_bytes: larger answers close it if they have to be edited; others have no limit.
+        max_in_flight: requests without an answer at which the client is no longer read.
+        wants_sasl: whether the broker wants SASL, so that a client has to authenticate before all else.
+        apis: counts requests and answers.
     """
+
+    __slots__ = (
+        "_answers",
+        "_broker_ended",
+        "_client_spoke",
+        "_exchange",
+        "_refusal",
+        "_requests",
+        "close_detail",
+        "close_reason",
+        "to_broker",
+        "to_client",
+    )
 
     def __init__(
         self,
@@ -54,17 +80,29 @@ class Session:
         fills_lag: bool = True,
         versions: BrokerVersions | None = None,
         max_request_bytes: int = MAX_REQUEST_BYTES,
+        max_unauthenticated_bytes: int = MAX_UNAUTHENTICATED_BYTES,
         max_edited_bytes: int = MAX_RESPONSE_BYTES,
+        max_in_flight: int = MAX_IN_FLIGHT,
+        wants_sasl: bool = False,
+        apis: ApiCounts | None = None,
     ) -> None:
         self.to_broker: list[bytes] = []
         self.to_client: list[bytes] = []
         self.close_reason: CloseReason | None = None
         self.close_detail = ""
-        self._exchange = Exchange(versions or BrokerVersions(), fills_lag=fills_lag)
-        self._requests = RequestStream(self._exchange, self.to_broker, max_request_bytes)
+        self._exchange = Exchange(
+            versions or BrokerVersions(),
+            fills_lag=fills_lag,
+            authenticated=not wants_sasl,
+            max_in_flight=max_in_flight,
+            apis=apis,
+        )
+        self._requests = RequestStream(self._exchange, self.to_broker, max_request_bytes, max_unauthenticated_bytes)
         self._answers = AnswerStream(self._exchange, self.to_client, mapping, max_edited_bytes)
         self._client_spoke = False
         self._broker_ended = False
+        # of a request behind others whose answers are still due; not the error itself, which would hold its frames
+        self._refusal: tuple[CloseReason, str] | None = None
 
     @property
     def step(self) -> LagStep | None:
@@ -80,7 +118,9 @@ class Session:
     def client_paused(self) -> bool:
         """Whether the client should not be read now."""
         exchange = self._exchange
-        return exchange.crowded or exchange.phase not in (Phase.REQUESTS, Phase.CLIENT_TOKEN)
+        if exchange.phase is not REQUESTS and exchange.phase is not CLIENT_TOKEN:
+            return True
+        return exchange.crowded or self._refusal is not None
 
     @property
     def broker_paused(self) -> bool:
@@ -90,47 +130,98 @@ class Session:
     @property
     def within_request(self) -> bool:
         """Whether a request has come in part only, or the client is in the middle of authenticating."""
-        return self._requests.within_request or self._exchange.phase is not Phase.REQUESTS
+        return self._requests.within_request or self._exchange.phase is not REQUESTS
 
     @property
     def idle(self) -> bool:
         """Whether nothing is in flight either way, so that closing loses nothing."""
         return not (self._exchange.outstanding or self._answers.within_answer or self.within_request)
 
-    def receive_from_client(self, chunk: bytes) -> None:
-        """Take bytes that the client sent."""
+    @property
+    def outstanding(self) -> Sequence[RequestHead]:
+        """The heads of the requests that wait for their answers, the oldest first."""
+        return self._exchange.outstanding
+
+    @property
+    def authenticated(self) -> bool:
+        """Whether the client has done all that the broker wants of it before its first real request."""
+        return self._exchange.authenticated
+
+    @property
+    def asked(self) -> bool:
+        """Whether the first fields of a request have come, though perhaps not all of it."""
+        return self._client_spoke and (bool(self._exchange.outstanding) or not self._requests.within_head)
+
+    def receive_from_client(self, chunk: bytes) -> bool:
+        """Take bytes that the client sent; return whether `to_broker` is all that there is to look at."""
         self._client_spoke = True
-        if self.close_reason is not None:
-            return
+        if self.close_reason is not None or self._refusal is not None:
+            return False
         try:
             self._requests.feed(chunk)
         except ClosingError as closing:
+            self._refuse(closing)
+            return False
+        exchange = self._exchange
+        return exchange.phase is REQUESTS and not exchange.crowded
+
+    def _refuse(self, closing: ClosingError) -> None:
+        """Close as a broker does: the requests before the one that it does not accept are still answered."""
+        self._refusal = closing.reason, closing.detail
+        if not self._exchange.outstanding and not self._answers.within_answer:
             self.close(closing.reason, closing.detail)
 
-    def receive_client_end(self) -> None:
-        """Take the end of what the client sends. Everything before it is in `to_broker` and should still arrive."""
-        if self._client_spoke:
-            self.close(CloseReason.CLIENT_CLOSED, "within a request" if self.within_request else "")
-        else:
-            self.close(CloseReason.NO_REQUEST)
+    def receive_client_end(self, detail: str = "") -> None:
+        """Take the end of what the client sends, and what went wrong if something did.
 
-    def receive_from_broker(self, chunk: bytes) -> None:
-        """Take bytes that the broker sent."""
+        Everything before it is in `to_broker` and should still arrive.
+        """
+        if self._refusal is not None:
+            self.close(*self._refusal)
+        elif self._client_spoke:
+            self.close(CloseReason.CLIENT_CLOSED, _both("within a request" if self.within_request else "", detail))
+        else:
+            self.close(CloseReason.NO_REQUEST, detail)
+
+    def receive_from_broker(self, chunk: bytes) -> bool:
+        """Take bytes that the broker sent; return whether `to_client` is all that there is to look at."""
         if self.close_reason is not None:
-            return
+            return False
+        exchange = self._exchange
+        calm = exchange.phase is REQUESTS and not exchange.crowded and self._refusal is None
         try:
             self._answers.feed(chunk)
-            if self._requests.waiting:  # the client's turn came with this chunk
-                self._requests.feed(b"")
         except ClosingError as closing:
             self.close(closing.reason, closing.detail)
+            return False
+        if calm:
+            return self._answers.step is None
+        self._go_on()
+        return False
 
-    def receive_broker_end(self) -> None:
-        """Take the end of what the broker sends; a local step in progress is still waited for."""
+    def _go_on(self) -> None:
+        """Let the client have its turn if it has come with an answer; close if the last answer has passed."""
+        refusal = self._refusal
+        if refusal is not None:
+            if not self._exchange.outstanding and not self._answers.within_answer:
+                self.close(*refusal)
+        elif self._requests.waiting:
+            try:
+                self._requests.feed(b"")
+            except ClosingError as closing:
+                self._refuse(closing)
+
+    def receive_broker_end(self, detail: str = "") -> None:
+        """Take the end of what the broker sends, and what went wrong if something did.
+
+        A local step in progress is still waited for.
+        """
         self._broker_ended = True
-        if self.step is None:
+        if self._refusal is not None:
+            self.close(*self._refusal)
+        elif self.step is None:
             due = len(self._exchange.outstanding)
-            self.close(CloseReason.BROKER_CLOSED, f"{due} answers were due" if due else "")
+            self.close(CloseReason.BROKER_CLOSED, _both(f"{due} answers were due" if due else "", detail))
 
     def finish_lookup(self, missing: Places) -> None:
         """Take which of the partitions of `lookup` do not exist; the next lookup may come out of it."""
@@ -139,7 +230,7 @@ class Session:
         try:
             self._requests.finish_lookup(missing)
         except ClosingError as closing:
-            self.close(closing.reason, closing.detail)
+            self._refuse(closing)
 
     def finish_step(self, frame: Sequence[bytes]) -> None:
         """Take the answer that `step` became, in parts and without its size; the next step may come out of it."""
@@ -149,6 +240,8 @@ class Session:
             self._answers.finish_step(frame)
         except ClosingError as closing:
             self.close(closing.reason, closing.detail)
+        else:
+            self._go_on()
         if self._broker_ended:
             self.receive_broker_end()
 
@@ -156,3 +249,7 @@ class Session:
         """End the session; the first reason stays."""
         if self.close_reason is None:
             self.close_reason, self.close_detail = reason, detail
+
+
+def _both(first: str, second: str) -> str:
+    return f"{first}; {second}" if first and second else first or second

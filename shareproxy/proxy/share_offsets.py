@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from time import perf_counter
 from typing import Protocol
 
 import structlog
@@ -23,6 +24,7 @@ from shareproxy.protocol.messages import (
 )
 from shareproxy.proxy.answer_stream import LagStep
 from shareproxy.proxy.api_versions import LAG_VERSION
+from shareproxy.proxy.meter import Meter
 from shareproxy.proxy.out_of_range import OffsetsRequest, Places, put_back
 from shareproxy.proxy.varints import skip_tags
 
@@ -88,10 +90,13 @@ class LagAnswer:
                     self.asked.setdefault(group_id, []).append(asked)
                     self._rows.setdefault(group_id, []).append((topic.topic_name, row))
 
-    def put(self, group_id: GroupId, lags: Lags) -> None:
-        """Take what was found for one group."""
+    def put(self, group_id: GroupId, lags: Lags) -> int:
+        """Take what was found for one group; return of how many rows the lag is still unknown."""
+        unknown = 0
         for topic, row in self._rows[group_id]:
             row.lag = lags.get((topic, row.partition_index), row.lag)
+            unknown += row.lag == UNKNOWN_LAG
+        return unknown
 
     def frame(self) -> tuple[bytes, ...]:
         """Return the answer in the client's version, in parts and without its size; as it came if nothing changed."""
@@ -101,14 +106,16 @@ class LagAnswer:
         return step.frame[: self._offset], encode(self._message, step.client_version)
 
 
-async def fill(answer: LagAnswer, filler: LagFiller, deadline: float) -> None:
+async def fill(answer: LagAnswer, filler: LagFiller, deadline: float, meter: Meter) -> None:
     """Look up all groups of an answer side by side; what is not known at the deadline stays unknown.
 
     Args:
         answer: gets the numbers.
         filler: asked once per group.
         deadline: in the event loop's time.
+        meter: told how each look-up ended.
     """
+    began = perf_counter()
     tasks = {
         asyncio.ensure_future(filler.fill(group_id, rows, deadline=deadline)): group_id
         for group_id, rows in answer.asked.items()
@@ -118,14 +125,19 @@ async def fill(answer: LagAnswer, filler: LagFiller, deadline: float) -> None:
     finally:
         for task in tasks:
             task.cancel()
-    log = structlog.get_logger()
+    log, seconds = structlog.get_logger(), perf_counter() - began
     for task, group_id in tasks.items():
+        unknown = rows = len(answer.asked[group_id])
         if task not in done:
-            log.warning("lag not found in time", group=group_id, partitions=len(answer.asked[group_id]))
+            outcome = "timeout"
+            log.warning("lag not found in time", group=group_id, partitions=rows)
         elif (error := task.exception()) is not None:
+            outcome = "error"
             log.warning("lag not found", group=group_id, error=str(error), exc_info=_unexpected(error))
         else:
-            answer.put(group_id, task.result())
+            unknown = answer.put(group_id, task.result())
+            outcome = "partial" if 0 < unknown < rows else "unknown" if unknown else "found"
+        meter.looked_up(outcome, seconds, unknown)
 
 
 async def find_missing(request: OffsetsRequest, filler: LagFiller, deadline: float) -> Places:

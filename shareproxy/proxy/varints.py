@@ -5,7 +5,12 @@ In: bytes and a position. Out: the position behind. Must never: hide that bytes 
 
 from __future__ import annotations
 
+from typing import Final
+
 from shareproxy.protocol.errors import DecodeError
+
+# what Kafka's own readers accept since 4.4
+MOST_TAGS: Final = 10_000
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
@@ -33,9 +38,11 @@ def skip_tags(data: bytes, position: int) -> int:
 
     Raises:
         IndexError: `data` ends within it.
-        DecodeError: a varint is longer than five bytes.
+        DecodeError: a varint is longer than five bytes, or there are more tags than Kafka accepts.
     """
     count, position = read_varint(data, position)
+    if count > MOST_TAGS:
+        raise DecodeError(f"{count} tagged fields")
     for _ in range(count):
         _, position = read_varint(data, position)
         length, position = read_varint(data, position)

@@ -7,7 +7,7 @@ import contextlib
 import gzip
 import json
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -20,6 +20,7 @@ from yarl import URL
 from shareproxy.cluster.errors import Unreachable
 from shareproxy.lag.model import Status
 from shareproxy.observe.exporter import Exporter
+from shareproxy.observe.exposition import EMPTY_PAGE, Format
 from shareproxy.observe.http import HttpServer
 from tests.observe.watching import Watched, aged, an_exporter, member, row
 
@@ -315,3 +316,29 @@ async def test_a_port_in_use_is_an_os_error(site: Site) -> None:
 
 def _json(body: bytes) -> Any:
     return json.loads(body)
+
+
+async def test_metrics_are_made_current_before_they_are_shown() -> None:
+    """Other processes may have to be asked first."""
+    asked: list[str] = []
+
+    async def refresh() -> None:
+        asked.append("refresh")
+
+    class Shown:
+        def answer(self, form: Format, *, gzip: bool) -> tuple[Sequence[bytes], int]:
+            asked.append("answer")
+            return EMPTY_PAGE.with_tail(b"page", gzip=gzip)
+
+    server = HttpServer("127.0.0.1", 0, [], metrics=Shown(), refresh=refresh)
+    await server.start()
+    try:
+        async with aiohttp.ClientSession() as client:
+            async with client.get(f"http://127.0.0.1:{server.port}/metrics") as response:
+                assert await response.text() == "page"
+            async with client.get(f"http://127.0.0.1:{server.port}/api/v1/groups") as response:
+                assert response.status == 404
+    finally:
+        await server.stop()
+
+    assert asked == ["refresh", "answer"]

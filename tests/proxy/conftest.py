@@ -9,6 +9,7 @@ import pytest
 import uvloop
 
 from shareproxy.cluster.addresses import Address
+from shareproxy.config import Limits
 from shareproxy.lag.model import SourceChoice
 from shareproxy.protocol.ids import NodeId
 from shareproxy.proxy.server import Proxy, ProxySettings
@@ -20,7 +21,19 @@ LOOPS: Mapping[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,
     "uvloop": uvloop.new_event_loop,
 }
-WITH_SOCKETS = ("test_client_tls.py", "test_connection.py", "test_server.py", "test_upstream.py")
+WITH_SOCKETS = (
+    "test_accepting.py",
+    "test_client_tls.py",
+    "test_close.py",
+    "test_connection.py",
+    "test_dial.py",
+    "test_handshakes.py",
+    "test_limits.py",
+    "test_plain_connect.py",
+    "test_plain_socket.py",
+    "test_server.py",
+    "test_upstream.py",
+)
 
 
 def pytest_asyncio_loop_factories(
@@ -41,6 +54,12 @@ async def broker() -> AsyncIterator[FakeBroker]:
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     """Return a certificate authority and a server certificate."""
     return make_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="session")
+def strangers(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """Return certificates of another authority."""
+    return make_certificates(tmp_path_factory.mktemp("strangers"))
 
 
 class Proxies:
@@ -73,12 +92,13 @@ async def proxies() -> AsyncIterator[Proxies]:
 
 
 def proxy_settings(*brokers: FakeBroker, **changes: object) -> ProxySettings:
-    """Return settings for a proxy on free ports in front of brokers, node ids 0 to 3."""
+    """Return settings for a proxy on free ports in front of brokers, node ids 0 to 3; limits go by their own names."""
     values: dict[str, object] = {
         "listen": Address(HOST, 0),
         "advertised_host": HOST,
         "node_ports": free_ports(4),
         "bootstrap_servers": tuple(broker.address for broker in brokers) or (Address(HOST, 1),),
-        "connect_timeout": 5.0,
     }
+    limits = {key: changes.pop(key) for key in tuple(changes) if key in Limits.__struct_fields__}
+    values["limits"] = Limits(**limits)  # type: ignore[arg-type]
     return ProxySettings(**(values | changes))  # type: ignore[arg-type]

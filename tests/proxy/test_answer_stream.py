@@ -319,3 +319,51 @@ def test_handshake_of_version_1_passes_unread() -> None:
 
     assert line.feed(opaque_answer(0, b"\0\0")) == opaque_answer(0, b"\0\0")
     assert line.exchange.phase is Phase.REQUESTS
+
+
+@pytest.mark.parametrize(
+    ("refused", "reason"),
+    [
+        (opaque_answer(7), CloseReason.UNEXPECTED_ANSWER),
+        (struct.pack(">ii", LIMIT + 1, 1), CloseReason.ANSWER_TOO_LARGE),
+    ],
+)
+def test_good_answers_before_a_refused_one_pass(refused: bytes, reason: CloseReason) -> None:
+    """It does not matter whether they came in one chunk with it."""
+    line = Line((HEARTBEAT, 4), (3, 12))
+
+    assert line.reason_for(opaque_answer(0, b"good") + refused) is reason
+
+    assert b"".join(line.out) == opaque_answer(0, b"good")
+
+
+def test_good_answers_before_a_bad_one_pass() -> None:
+    """It must not matter whether they come in one chunk or in several."""
+    line = Line((HEARTBEAT, 4), (HEARTBEAT, 4))
+    good = opaque_answer(0, b"good")
+
+    assert line.reason_for(good + opaque_answer(77)) is CloseReason.UNEXPECTED_ANSWER
+    assert b"".join(line.out) == good
+
+
+def test_good_answers_before_one_that_is_too_large_pass() -> None:
+    """The same for one that would have to be edited."""
+    line = Line((HEARTBEAT, 4), (3, 12))
+    good = opaque_answer(0, b"good")
+
+    assert line.reason_for(good + struct.pack(">ii", LIMIT + 1, 1)) is CloseReason.ANSWER_TOO_LARGE
+    assert b"".join(line.out) == good
+
+
+def test_large_fetch_passes_as_the_chunks_it_came_in() -> None:
+    """Also the chunk in which it begins, and the last one: without a hint nothing is copied."""
+    line = Line((HEARTBEAT, 4), (1, 17))
+    part = FetchResponsePartitionData(records=bytes(200_000))
+    frame = answer(FetchResponse(responses=[FetchableTopicResponse(partitions=[part])]), 17, 1)
+    first, second = opaque_answer(0) + frame[:90_000], frame[90_000:]
+
+    line.feed(first, second)
+
+    assert line.out[0] is first
+    assert line.out[1] is second
+    assert not line.stream.within_answer

@@ -16,8 +16,9 @@ from shareproxy.protocol.headers import RequestHead
 from shareproxy.protocol.ids import GroupId, NodeId
 from shareproxy.protocol.messages import DescribeShareGroupOffsetsRequest, MetadataRequest
 from shareproxy.proxy import connection
-from shareproxy.proxy.connection import EARLY_BYTES, WRITE_HIGH_BYTES
+from shareproxy.proxy.connection import EARLY_BYTES
 from shareproxy.proxy.out_of_range import Places
+from shareproxy.proxy.plain_socket import WRITE_HIGH_BYTES
 from shareproxy.proxy.server import Proxy
 from shareproxy.proxy.upstream import Upstream
 from tests.proxy.conftest import Proxies
@@ -43,11 +44,12 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     opened, connect = asyncio.Event(), Upstream.connect
 
     async def connect_later(
-        self: Upstream, factory: Callable[[], asyncio.Protocol], node_id: NodeId | None, timeout: float
+        self: Upstream, factory: Callable[[], asyncio.Protocol], node_id: NodeId | None, timeout: float, begun: None
     ) -> object:
         await opened.wait()
         return await connect(self, factory, node_id, timeout)
 
+    monkeypatch.setattr(Upstream, "begin", lambda self, node_id: None)
     monkeypatch.setattr(Upstream, "connect", connect_later)
     return opened
 
@@ -89,7 +91,6 @@ GARBAGE = {
     "frame_size": struct.pack(">i", -2) + bytes(100),
     "malformed_request": struct.pack(">i", 3) + b"abc",
     "unsupported_version": opaque_request(api_key=3, version=99),
-    "unsupported_sasl": struct.pack(">ihhihh6s", 18, 17, 0, 1, -1, 6, b"GSSAPI"),
 }
 
 
@@ -262,6 +263,15 @@ async def test_node_that_leaves_before_the_first_byte_closes(broker: FakeBroker,
             assert await client.rest() == b""
 
     assert [line["reason"] for line in logs] == ["node_unknown"]
+
+
+async def test_client_whose_broker_is_down_sees_a_reset(broker: FakeBroker, proxy: Proxy) -> None:
+    """As near to a refused connection as it can be; an end without a word looks like wrong security settings."""
+    await broker.stop()
+    async with Client(proxy.node_addresses[NodeId(1)]) as client:
+        client.send(opaque_request(1))
+        with pytest.raises(ConnectionResetError):
+            await client.reader.read()
 
 
 @pytest.mark.parametrize("early", [True, False])
@@ -483,6 +493,7 @@ async def test_bug_in_a_task_closes_that_connection_only(
     async def broken(*arguments: object) -> object:
         raise ZeroDivisionError("bug")
 
+    monkeypatch.setattr(Upstream, "begin", lambda self, node_id: None)
     monkeypatch.setattr(Upstream, "connect", broken)
     with capture_logs() as logs:
         async with Client(proxy.bootstrap_address) as client:

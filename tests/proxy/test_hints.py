@@ -21,7 +21,15 @@ from shareproxy.protocol.messages import (
     ShareFetchResponse,
 )
 from shareproxy.protocol.plan import plan_for
-from shareproxy.proxy.hints import HINTED, TAIL_BYTES, UNUSED_TAG, HintHider, may_hold_hint, rewrite_hint
+from shareproxy.proxy.hints import (
+    HINTED,
+    MAX_HELD_ANSWER_BYTES,
+    TAIL_BYTES,
+    UNUSED_TAG,
+    HintHider,
+    may_hold_hint,
+    rewrite_hint,
+)
 from tests.protocol.samples import SEEDS, SIZES, Samples
 
 CASES = [
@@ -223,3 +231,52 @@ def test_share_answers_keep_their_length_at_every_size(addresses: int, length: i
     _, seen = decode_response(ShareAcknowledgeResponse, 2, passed)
     assert seen.node_endpoints == []
     assert struct.unpack_from(">i", passed) == (7,)
+
+
+def streamed_fetch(last_fields: bytes, size: int = 0) -> tuple[HintHider, bytes]:
+    """Return what hides hints, and an answer without topics."""
+    frame = struct.pack(">i", 7) + b"\0" + struct.pack(">ihi", 0, 0, 0) + b"\1" + last_fields
+    return HintHider(FetchResponse.api_key, 17, size or len(frame)), frame
+
+
+def test_tag_that_is_written_longer_than_needed_keeps_its_length() -> None:
+    """The number of the hint is legal in two bytes, too."""
+    hider, frame = streamed_fetch(b"\1\x80\0\2ab")
+
+    passed = hider.feed(frame)
+
+    assert len(passed) == len(frame)
+    assert decode_response(FetchResponse, 17, passed)[1].unknown_tags == ((UNUSED_TAG, b"ab"),)
+
+
+def test_last_fields_are_not_held_without_end() -> None:
+    """A large answer that is nothing but tags is refused before it fills the memory."""
+    hider, frame = streamed_fetch(b"\1\0", size=100_000_000)
+    hider.feed(frame + bytes(MAX_HELD_ANSWER_BYTES // 2))
+
+    with pytest.raises(DecodeError, match="last fields"):
+        hider.feed(bytes(MAX_HELD_ANSWER_BYTES // 2))
+
+
+def test_last_fields_without_end_are_not_held() -> None:
+    """What calls itself tags and never ends is refused before it is large."""
+    start = encode_response(FetchResponse(), 17, 7)[:-1] + b"\1\x3c" + b"\xff\xff\xff\x7f"
+    hider = HintHider(1, 17, 100_000_000)
+    hider.feed(start)
+
+    hider.feed(bytes(60_000))
+
+    with pytest.raises(DecodeError, match="last fields"):
+        hider.feed(bytes(10_000))
+
+
+def test_tag_number_that_is_longer_than_it_needs_to_be_keeps_its_length() -> None:
+    """Two bytes for the number 0: no byte may be lost."""
+    endpoints = b"\2" + (1).to_bytes(4) + b"\6kafka" + (9092).to_bytes(4) + b"\0\0"
+    tags = b"\1" + b"\x80\0" + bytes([len(endpoints)]) + endpoints
+    frame = encode_response(FetchResponse(), 17, 7)[:-1] + tags
+
+    passed = hidden(FetchResponse, 17, frame)
+
+    assert len(passed) == len(frame)
+    assert passed[-len(tags) :] == b"\1" + b"\x89\0" + tags[3:]

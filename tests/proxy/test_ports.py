@@ -72,7 +72,7 @@ def test_range_that_is_no_node_id_range_is_refused(ids: range) -> None:
         NodePorts(1, 9, [ids])
 
 
-@pytest.mark.parametrize("text", ["", "a", "1-", "3-1", "1,,2", "-1", "99999999999", "2147483648"])
+@pytest.mark.parametrize("text", ["", "a", "1-", "3-1", "1,,2", "-1", "99999999999", "2147483648", "١-٣"])
 def test_bad_node_ids_are_refused(text: str) -> None:
     """The error shows the part and an example."""
     with pytest.raises(PortsError, match="write for instance"):

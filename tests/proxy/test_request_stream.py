@@ -10,10 +10,12 @@ from shareproxy.protocol.messages import (
     FindCoordinatorRequest,
     MetadataRequest,
 )
+from shareproxy.proxy import request_stream
 from shareproxy.proxy.close import CloseReason
 from shareproxy.proxy.exchange import MAX_IN_FLIGHT, BrokerVersions, ClosingError, Exchange, LagAsked, Phase
 from shareproxy.proxy.out_of_range import LocalTopic
 from shareproxy.proxy.request_stream import MAX_HELD_BYTES, RequestStream
+from shareproxy.proxy.requests import produce_is_answered
 from tests.proxy.frames import opaque_request, produce, request, sasl_handshake, share_offsets_of
 
 LIMIT = 1_000_000
@@ -319,9 +321,52 @@ def test_handshake_of_version_1_is_an_ordinary_request() -> None:
     assert line.awaited == [1]
 
 
-def test_handshake_of_version_0_with_endless_tokens_is_refused() -> None:
-    """GSSAPI tokens have no known number."""
-    assert reason_for(sasl_handshake(1, "GSSAPI"))[0] is CloseReason.UNSUPPORTED_SASL
+def test_handshake_of_version_0_with_endless_tokens_ends_when_it_is_accepted() -> None:
+    """GSSAPI tokens have no known number; a broker that does not have the mechanism says so and goes on."""
+    line = Line()
+    line.feed(sasl_handshake(1, "GSSAPI"))
+    line.exchange.handshake_answered(accepted=False)
+    assert line.exchange.phase is Phase.REQUESTS
+
+    line.feed(sasl_handshake(2, "GSSAPI"))
+    with pytest.raises(ClosingError) as refused:
+        line.exchange.handshake_answered(accepted=True)
+
+    assert refused.value.reason is CloseReason.UNSUPPORTED_SASL
+
+
+def test_first_fields_that_come_bit_by_bit_are_seldom_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sends many header tags one byte at a time must not have them walked again and again."""
+    looks: list[int] = []
+
+    def look(data: bytes, start: int, size: int, version: int) -> bool | None:
+        looks.append(len(data))
+        return produce_is_answered(data, start, size, version)
+
+    monkeypatch.setattr(request_stream, "produce_is_answered", look)
+    tags = b"\x88\x27" + b"\5\0" * 5_000
+    head = struct.pack(">hhih", 0, 9, 1, -1) + tags + struct.pack(">bh", 0, 1)
+    frame = struct.pack(">i", len(head)) + head
+    line = Line()
+
+    for position in range(len(frame)):
+        line.feed(frame[position : position + 1])
+
+    assert line.awaited == [1]
+    assert b"".join(line.out) == frame
+    assert len(looks) < 20
+
+
+def test_more_tags_than_kafka_accepts_are_refused() -> None:
+    """A count alone must not promise work."""
+    head = struct.pack(">hhih", 0, 9, 1, -1) + b"\xe0\xc5\x08" + b"\5\0" * 100
+    assert reason_for(struct.pack(">i", 300_000) + head)[0] is CloseReason.MALFORMED_REQUEST
+
+
+@pytest.mark.parametrize("api_key", [78, 79])
+def test_preview_of_the_share_apis_is_refused(api_key: int) -> None:
+    """Version 0 ends with addresses in a layout of its own, and no release offers it."""
+    assert reason_for(opaque_request(1, api_key=api_key, version=0))[0] is CloseReason.UNSUPPORTED_VERSION
 
 
 def test_handshake_without_mechanism_is_refused() -> None:

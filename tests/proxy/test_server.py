@@ -46,6 +46,15 @@ class FillWith:
         return {}
 
 
+async def is_refused(address: Address) -> bool:
+    """Tell whether a client is turned away as by a broker that is down: at once, perhaps while it still connects."""
+    try:
+        async with Client(address) as client:
+            return await client.rest() == b""
+    except ConnectionError:
+        return True
+
+
 def broker_rows(frame: bytes) -> list[tuple[int, str, int]]:
     """Decode the brokers of a Metadata v12 answer."""
     _, message = decode_response(MetadataResponse, 12, frame[4:])
@@ -131,8 +140,7 @@ async def test_port_of_an_absent_node_closes_at_once(broker: FakeBroker, proxies
     proxy = await proxies.start(broker)
 
     with capture_logs() as logs:
-        async with Client(proxy.node_addresses[NodeId(2)]) as client:
-            assert await client.rest() == b""
+        assert await is_refused(proxy.node_addresses[NodeId(2)])
 
     (line,) = logs
     assert (line["event"], line["reason"], line["node_id"]) == ("connection closed", "node_unknown", 2)
@@ -192,7 +200,7 @@ async def test_node_without_a_port_is_shown_as_down(broker: FakeBroker, proxies:
 
     assert rows[1] == (1001, HOST, 0)
     (line,) = [line for line in logs if line["log_level"] == "error"]
-    assert "broker 1001 at kafka-1001:9092 has no advertised port" in line["event"]
+    assert "broker 1001 at kafka-1001:9092 has no advertised port" in line["detail"]
 
 
 async def test_node_without_a_port_is_reported_before_any_client_comes(broker: FakeBroker, proxies: Proxies) -> None:
@@ -231,8 +239,7 @@ async def test_it_starts_without_a_cluster_and_recovers(broker: FakeBroker, prox
 
     await eventually(lambda: "nobody is at kafka:9092" in proxy.reason)
     assert not proxy.ready
-    async with Client(proxy.node_addresses[NodeId(1)]) as client:
-        assert await client.rest() == b""
+    assert await is_refused(proxy.node_addresses[NodeId(1)])
     up = True
     await eventually(lambda: proxy.ready)
     assert proxy.reason == ""
@@ -424,3 +431,121 @@ async def test_brokers_may_speak_tls(proxies: Proxies, certificates: Certificate
                 assert await client.rest() == b""
     (line,) = [line for line in logs if line.get("reason") == "broker_unreachable"]
     assert "certificate is not accepted" in line["detail"]
+
+
+async def test_stop_begins_with_idle_clients_and_spreads_them(
+    broker: FakeBroker, proxies: Proxies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of theirs is lost; those at work may go on for a moment."""
+    monkeypatch.setattr("shareproxy.proxy.server.DRAIN_AT_ONCE", 1)
+    monkeypatch.setattr("shareproxy.proxy.server.DRAIN_PAUSE_SECONDS", 3600.0)
+    proxy = await proxies.start(broker)
+    go = asyncio.Event()
+
+    async def late(head: RequestHead, frame: bytes) -> bytes:
+        await go.wait()
+        return opaque_answer(head.correlation_id, b"late")
+
+    async with Client(proxy.bootstrap_address) as busy, Client(proxy.bootstrap_address) as idle:
+        await idle.ask(opaque_request(1))
+        broker.reply = late
+        busy.send(opaque_request(1))
+        await broker.until(lambda: len(broker.requests) == 2)
+
+        stopping = asyncio.create_task(proxy.stop(grace=3600))
+        assert await idle.rest() == b""
+        go.set()
+        assert await busy.frame() == opaque_answer(1, b"late")
+        assert await busy.ask(opaque_request(2)) == opaque_answer(2, b"late")  # its turn has not come yet
+
+        proxy.hurry()
+        assert await busy.rest() == b""
+        await stopping
+
+
+async def test_stop_may_let_clients_in_for_a_while(broker: FakeBroker, proxies: Proxies) -> None:
+    """Load balancers need time to see that it is not ready any more."""
+    proxy = await proxies.start(broker)
+    stopping = asyncio.create_task(proxy.stop(grace=3600, delay=3600))
+    await eventually(lambda: proxy.reason == "stopping")
+
+    async with Client(proxy.bootstrap_address) as client:
+        assert await client.ask(opaque_request(1)) == opaque_answer(1, b"\1")
+        proxy.hurry()
+        assert await client.rest() == b""
+    await stopping
+
+    assert proxy.reason == "stopped"
+
+
+async def test_hurry_cuts_off_what_is_in_flight(broker: FakeBroker, proxies: Proxies) -> None:
+    """However long it was given."""
+    proxy = await proxies.start(broker)
+    broker.reply = lambda head, frame: None
+    async with Client(proxy.bootstrap_address) as client:
+        client.send(opaque_request(1))
+        await broker.until(lambda: broker.requests)
+        stopping = asyncio.create_task(proxy.stop(grace=3600))
+        await eventually(lambda: proxy.reason == "stopping")
+
+        proxy.hurry()
+
+        assert await client.rest() == b""
+        await stopping
+
+
+async def test_clients_may_come_over_ipv6(proxies: Proxies) -> None:
+    """They are told the address without brackets, as the wire wants it."""
+    async with FakeBroker(NodeId(1)) as broker:
+        proxy = await proxies.start(broker, listen=Address("::1", 0), advertised_host="::1")
+
+        async with Client(proxy.bootstrap_address) as client:
+            (row,) = broker_rows(await client.ask(request(MetadataRequest(), 12)))
+        async with Client(Address(*row[1:])) as client:
+            assert await client.ask(opaque_request(4)) == opaque_answer(4, b"\1")
+
+    assert row[1] == "::1"
+
+
+async def test_nodes_that_come_and_go_are_seen_without_a_client(
+    broker: FakeBroker, proxies: Proxies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that left is refused at once, whoever still remembers it; one that came is served."""
+    monkeypatch.setattr("shareproxy.proxy.upstream.WATCH_SECONDS", 0.01)
+    monkeypatch.setattr("shareproxy.proxy.upstream.FIRST_RETRY_SECONDS", 0.01)
+    nodes = {NodeId(1): broker.address}
+
+    async def read_nodes(deadline: float) -> Mapping[NodeId, Address]:
+        return nodes
+
+    proxy = Proxy(proxy_settings(broker), None, read_nodes=read_nodes)
+    await proxy.start()
+    proxies.started.append(proxy)
+    async with FakeBroker(NodeId(2)) as new:
+        nodes = {NodeId(1): broker.address, NodeId(2): new.address}
+        await eventually(lambda: proxy._upstream.nodes == nodes)
+        async with Client(proxy.node_addresses[NodeId(2)]) as client:
+            assert await client.ask(opaque_request(4)) == opaque_answer(4, b"\2")
+
+        nodes = {NodeId(2): new.address}
+        await eventually(lambda: proxy._upstream.nodes == nodes)
+        assert await is_refused(proxy.node_addresses[NodeId(1)])
+        async with Client(proxy.bootstrap_address) as client:
+            assert (await client.ask(opaque_request(4)))[-1] in (1, 2)
+
+
+async def test_bootstrap_port_without_a_living_broker_closes(proxies: Proxies) -> None:
+    """At once where all refuse; the client goes on trying, as it does with brokers."""
+    proxy = Proxy(proxy_settings(bootstrap_servers=(Address(HOST, 1), Address(HOST, 2))), None)
+    await proxy.start()
+    proxies.started.append(proxy)
+
+    with capture_logs() as logs:
+        async with Client(proxy.bootstrap_address) as client:
+            client.send(opaque_request(1))
+            assert await client.rest() == b""
+
+    (line,) = [line for line in logs if line["event"] == "connection closed"]
+    assert line["reason"] == "broker_unreachable"
+    assert f"{HOST}:1: Connection refused" in line["detail"]
+    assert f"{HOST}:2: Connection refused" in line["detail"]

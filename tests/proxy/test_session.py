@@ -324,3 +324,79 @@ def test_refused_handshake_leaves_requests() -> None:
 
     assert taken(session.to_broker) == opaque_request(2)
     assert session.close_reason is None
+
+
+REFUSED = {
+    "unknown version": opaque_request(9, api_key=3, version=99),
+    "negative size": struct.pack(">i", -1) + bytes(20),
+}
+
+
+@pytest.mark.parametrize("refused", REFUSED.values(), ids=REFUSED)
+def test_good_requests_before_a_refused_one_are_answered(refused: bytes) -> None:
+    """As by a broker: what was done must not look as if it had failed."""
+    session = new_session()
+
+    session.receive_from_client(opaque_request(1) + opaque_request(2) + refused)
+    assert taken(session.to_broker) == opaque_request(1) + opaque_request(2)
+    assert session.client_paused
+    session.receive_from_client(opaque_request(3))
+    session.receive_from_broker(opaque_answer(1))
+    session.receive_from_broker(opaque_answer(2))
+
+    assert taken(session.to_client) == opaque_answer(1) + opaque_answer(2)
+    assert session.close_reason in (CloseReason.UNSUPPORTED_VERSION, CloseReason.FRAME_SIZE)
+    assert taken(session.to_broker) == b""
+
+
+@pytest.mark.parametrize("ended_by", ["client", "broker"])
+def test_refusal_is_the_reason_whoever_ends_first(ended_by: str) -> None:
+    """Who does not get an answer any more was refused all the same."""
+    session = new_session()
+    session.receive_from_client(opaque_request(1) + REFUSED["unknown version"])
+
+    if ended_by == "client":
+        session.receive_client_end()
+    else:
+        session.receive_broker_end()
+
+    assert session.close_reason is CloseReason.UNSUPPORTED_VERSION
+
+
+def test_refusal_waits_for_the_lag_before_it() -> None:
+    """A local step is an answer that is due."""
+    session = new_session()
+    session.receive_from_client(request(DescribeShareGroupOffsetsRequest(), 1) + REFUSED["negative size"])
+    session.receive_from_broker(answer(share_offsets((0, 2, -1)), 0, 1))
+    assert session.step is not None
+
+    session.finish_step((session.step.frame,))
+
+    assert session.close_reason is CloseReason.FRAME_SIZE
+    assert taken(session.to_client)
+
+
+def test_ends_tell_what_went_wrong_besides() -> None:
+    """What was due, and the error of the socket."""
+    session = new_session()
+    session.receive_from_client(opaque_request(1))
+
+    session.receive_broker_end("alert: certificate expired")
+
+    assert session.close_detail == "1 answers were due; alert: certificate expired"
+
+
+def test_chunks_that_only_pass_are_told_apart() -> None:
+    """Whoever moves bytes has to look at nothing else then."""
+    session = new_session()
+
+    assert session.receive_from_client(opaque_request(1))
+    assert session.receive_from_broker(opaque_answer(1))
+    assert not session.receive_from_client(sasl_handshake(2, "PLAIN"))
+    assert not session.receive_from_broker(answer_to_handshake(2))
+    assert not new_session().receive_from_client(REFUSED["negative size"])
+
+
+def answer_to_handshake(number: int) -> bytes:
+    """Return an accepted SaslHandshake v0."""
+    return opaque_answer(number, bytes(6))

@@ -15,6 +15,7 @@ from shareproxy.protocol.headers import decode_response, encode_response
 from shareproxy.protocol.ids import GroupId, TopicId
 from shareproxy.protocol.messages import DescribeShareGroupOffsetsResponse
 from shareproxy.proxy.answer_stream import LagStep
+from shareproxy.proxy.meter import Meter
 from shareproxy.proxy.out_of_range import LocalTopic, Places
 from shareproxy.proxy.share_offsets import LagAnswer, Lags, fill
 from tests.proxy.frames import TOPIC_ID, share_offsets
@@ -76,7 +77,7 @@ async def test_lag_is_put_into_a_version_0_answer() -> None:
     """The client gets version 1 with everything the broker said."""
     answer = lag_answer(share_offsets((0, 2, -1), (1, 9, -1)), 0)
 
-    await fill(answer, Filler(g={("t", 0): 7, ("t", 1): 0}), soon())
+    await fill(answer, Filler(g={("t", 0): 7, ("t", 1): 0}), soon(), Meter())
 
     assert rows_of(answer) == [("t", 0, 2, 0, 7), ("t", 1, 9, 0, 0)]
 
@@ -92,7 +93,7 @@ async def test_real_negative_lag_passes() -> None:
     """A start offset beyond the end is a number below zero on the wire (KIP-1226)."""
     answer = lag_answer(share_offsets((0, 50, -1)), 0)
 
-    await fill(answer, Filler(g={("t", 0): -39}), soon())
+    await fill(answer, Filler(g={("t", 0): -39}), soon(), Meter())
 
     assert rows_of(answer) == [("t", 0, 50, 0, -39)]
 
@@ -136,7 +137,7 @@ async def test_rows_with_an_error_stay() -> None:
     row.error_code, row.error_message = 29, "Topic authorization failed."
     answer = lag_answer(message, 0)
 
-    await fill(answer, Filler(g={("t", 0): 7, ("t", 1): 8}), soon())
+    await fill(answer, Filler(g={("t", 0): 7, ("t", 1): 8}), soon(), Meter())
 
     assert rows_of(answer) == [("t", 0, 2, 0, 7), ("t", 1, 0, 29, -1)]
     assert b"Topic authorization failed." in b"".join(answer.frame())
@@ -158,7 +159,7 @@ async def test_groups_are_looked_up_side_by_side() -> None:
     filler = Filler(slow=None, quick={("t", 0): 7}, broken=Unreachable("nobody is there"))
 
     with capture_logs() as logs:
-        await fill(answer, filler, soon(0.05))
+        await fill(answer, filler, soon(0.05), Meter())
 
     assert [row[4] for row in rows_of(answer)] == [-1, 7, -1]
     assert filler.asked == ["slow", "quick", "broken"]
@@ -169,13 +170,30 @@ async def test_groups_are_looked_up_side_by_side() -> None:
     assert logs[1]["exc_info"] is None
 
 
+async def test_look_ups_are_counted_by_their_outcome() -> None:
+    """Each group is one; the rows that stay unknown are counted too."""
+    message = share_offsets((0, 2, -1), group="slow")
+    for group in ("found", "partial", "unknown", "broken"):
+        message.groups += share_offsets((0, 3, -1), (1, 3, -1), group=group).groups
+    answer, meter = lag_answer(message, 0), Meter()
+    whole = {("t", 0): 7, ("t", 1): 0}
+    filler = Filler(slow=None, found=whole, partial={("t", 0): 7}, unknown={}, broken=Unreachable("nobody is there"))
+
+    with capture_logs():
+        await fill(answer, filler, soon(0.05), meter)
+
+    counters = meter.to_dict()["counters"]
+    assert counters["lag_lookups"] == {"timeout": 1, "found": 1, "partial": 1, "unknown": 1, "error": 1}
+    assert counters["lag_rows"] == {"unknown": 1 + 0 + 1 + 2 + 2}
+
+
 async def test_lookup_without_an_answer_is_cancelled() -> None:
     """Nothing goes on behind the answer's back."""
     answer = lag_answer(share_offsets((0, 2, -1)), 0)
     filler = Filler(g=None)
 
     with capture_logs():
-        await fill(answer, filler, soon(0))
+        await fill(answer, filler, soon(0), Meter())
     await asyncio.sleep(0)
 
     assert filler.cancelled == ["g"] or not filler.asked
@@ -185,7 +203,7 @@ async def test_cancelled_fill_cancels_its_lookups() -> None:
     """When the client goes away, its look-ups end."""
     answer = lag_answer(share_offsets((0, 2, -1)), 0)
     filler = Filler(g=None)
-    task = asyncio.create_task(fill(answer, filler, soon()))
+    task = asyncio.create_task(fill(answer, filler, soon(), Meter()))
     await filler.started.wait()
 
     task.cancel()
@@ -200,7 +218,7 @@ async def test_bug_in_the_lookup_is_logged_with_its_traceback() -> None:
     answer = lag_answer(share_offsets((0, 2, -1)), 0)
 
     with capture_logs() as logs:
-        await fill(answer, Filler(g=ZeroDivisionError("bug")), soon())
+        await fill(answer, Filler(g=ZeroDivisionError("bug")), soon(), Meter())
 
     assert rows_of(answer) == [("t", 0, 2, 0, -1)]
     assert isinstance(logs[0]["exc_info"], ZeroDivisionError)
@@ -213,7 +231,7 @@ async def test_same_group_twice_is_looked_up_once() -> None:
     answer = lag_answer(message, 0)
     filler = Filler(g={("t", 0): 7, ("t", 1): 8})
 
-    await fill(answer, filler, soon())
+    await fill(answer, filler, soon(), Meter())
 
     assert filler.asked == ["g"]
     assert [row[4] for row in rows_of(answer)] == [7, 8]

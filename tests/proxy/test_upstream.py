@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -24,15 +26,25 @@ A, B, C = Address("a", 1), Address("b", 2), Address("c", 3)
 
 
 async def test_any_broker_begins_with_another_one_each_time() -> None:
-    """Known nodes and bootstrap addresses take turns; each is tried once."""
+    """Known nodes take turns; each address is tried once."""
     brokers = Upstream((A, B))
     brokers.learn(NodeId(1), B)
     brokers.learn(NodeId(2), C)
 
-    orders = [brokers.addresses(None) for _ in range(3)]
+    orders = [brokers.addresses(None) for _ in range(4)]
 
     assert all(sorted(order) == [A, B, C] for order in orders)
-    assert sorted(order[0] for order in orders) == [A, B, C]
+    assert sorted(order[0] for order in orders) == [B, B, C, C]
+
+
+async def test_bootstrap_server_that_is_no_node_is_tried_last() -> None:
+    """A broker that hangs takes connections, and has left the metadata."""
+    brokers = Upstream((A, B))
+    assert {brokers.addresses(None)[0] for _ in range(2)} == {A, B}  # nothing better is known yet
+
+    brokers.learn(NodeId(2), B)
+
+    assert [brokers.addresses(None) for _ in range(2)] == [[B, A], [B, A]]
 
 
 async def test_node_has_its_one_address() -> None:
@@ -107,7 +119,7 @@ async def test_silent_machine_does_not_use_up_the_time(broker: FakeBroker, monke
 
 async def test_no_time_is_no_attempt(broker: FakeBroker) -> None:
     """A deadline that has passed is told as such."""
-    with pytest.raises(UnreachableError, match="no time was left"):
+    with pytest.raises(UnreachableError, match="no answer in time"):
         await Upstream((broker.address,)).connect(asyncio.Protocol, None, 0)
 
 
@@ -176,3 +188,88 @@ async def test_node_that_left_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> N
 
     watcher.cancel()
     await asyncio.gather(watcher, return_exceptions=True)
+
+
+async def test_address_that_failed_is_tried_last_for_a_while(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that is gone does not cost every other client its patience."""
+    dead = Address(HOST, 1)
+    brokers = Upstream((dead, broker.address))
+    while brokers.addresses(None)[0] != broker.address:
+        pass
+    transport, _, _ = await brokers.connect(asyncio.Protocol, None, 5)  # begins with the dead one
+    transport.close()
+
+    assert [brokers.addresses(None)[0] for _ in range(4)] == [broker.address] * 4
+    monkeypatch.setattr(upstream, "DOUBT_SECONDS", 0.0)
+    assert {brokers.addresses(None)[0] for _ in range(4)} == {dead, broker.address}
+
+
+async def test_address_that_answers_again_is_not_doubted(broker: FakeBroker) -> None:
+    """It was restarted."""
+    brokers = Upstream((broker.address,))
+    await broker.stop()
+    with pytest.raises(UnreachableError):
+        await brokers.connect(asyncio.Protocol, None, 5)
+    await broker.start()
+
+    transport, _, address = await brokers.connect(asyncio.Protocol, None, 5)
+    transport.close()
+
+    assert address == broker.address
+
+
+async def test_broker_that_hangs_in_tls_is_given_up_for_another(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It took the connection, and no other attempt was made beside it; so it has a part of the time only."""
+    monkeypatch.setattr(upstream, "ATTEMPT_SECONDS", 0.2)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificates.server_pem)
+    trusted = Security("SSL", ca_file=str(certificates.ca_pem))
+    async with FakeBroker(NodeId(1)) as hanging, FakeBroker(NodeId(2), context) as other:
+        hanging.reading.clear()
+        brokers = Upstream((hanging.address, other.address), trusted)
+        for _ in range(2):
+            transport, _, address = await brokers.connect(asyncio.Protocol, None, 30)
+            transport.close()
+            assert address == other.address
+
+
+async def test_brokers_may_have_ipv6_addresses() -> None:
+    """With nothing in brackets."""
+    ended = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        writer.close()
+        ended.append(1)
+
+    server = await asyncio.start_server(serve, "::1", 0)
+    address = Address("::1", server.sockets[0].getsockname()[1])
+
+    for addresses in ((address,), (Address(HOST, 1), address)):
+        brokers = Upstream(addresses)
+        transport, _, found = await brokers.connect(asyncio.Protocol, None, 5)
+        assert found == address
+        assert transport.get_extra_info("peername")[0] == "::1"
+        transport.abort()
+    await eventually(lambda: len(ended) == 2)
+    server.close()
+
+
+async def test_no_broker_known_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refused by all: at once. Silent: after the time that there is."""
+    brokers = Upstream((Address(HOST, 1), Address(HOST, 2)))
+    with pytest.raises(UnreachableError, match=r"refused.*refused"):
+        await brokers.connect(asyncio.Protocol, None, 3600)
+
+    with socket.socket() as full, socket.socket() as first:
+        full.bind((HOST, 0))
+        full.listen(0)
+        first.connect(full.getsockname())
+        silent = Upstream((Address(*full.getsockname()), Address(*full.getsockname())))
+        with pytest.raises(UnreachableError, match="no answer in time"):
+            await silent.connect(asyncio.Protocol, None, 0.05)

@@ -59,8 +59,9 @@ class Served:
 
     def log(self) -> str:
         """Return what it has logged so far."""
-        self._log.seek(0)
-        return self._log.read().decode(errors="replace")
+        # not by reading: the process writes where the two of them last were
+        descriptor = self._log.fileno()
+        return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
 
     def terminate(self) -> int:
         """Ask it to stop, and return its exit code."""

@@ -61,6 +61,7 @@ def running_proxy(
     fills_lag: bool = True,
     wait_ready: bool = True,
     new_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop,
+    **settings: object,
 ) -> Iterator[RunningProxy]:
     """Run a proxy in front of a cluster until the block ends.
 
@@ -73,6 +74,7 @@ def running_proxy(
         fills_lag: False for a proxy without a lag engine.
         wait_ready: begin the block only when the proxy says that it is ready.
         new_loop: asyncio's or uvloop's.
+        settings: more of `ProxySettings`, such as `listen`.
     """
     loop = new_loop()
     thread = threading.Thread(target=loop.run_forever, name="proxy", daemon=True)
@@ -81,17 +83,18 @@ def running_proxy(
     def run(work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, loop).result(STOP_TIMEOUT)
 
-    settings = ProxySettings(
-        listen=Address(HOST, 0),
-        advertised_host=HOST,
-        node_ports=_free_ports(8),
-        bootstrap_servers=parse_addresses(bootstrap_servers),
-        broker_security=broker_security,
-    )
+    values: dict[str, object] = {
+        "listen": Address(HOST, 0),
+        "advertised_host": HOST,
+        "node_ports": _free_ports(8),
+        "bootstrap_servers": parse_addresses(bootstrap_servers),
+        "broker_security": broker_security,
+    }
+    chosen = ProxySettings(**(values | settings))  # type: ignore[arg-type]
     cluster = Cluster(parse_addresses(own_bootstrap_servers or bootstrap_servers), own_security or broker_security)
     engine = LagEngine(cluster, source=source) if fills_lag else None
     try:
-        proxy = run(_made(settings, engine, source))
+        proxy = run(_made(chosen, engine, source))
         if wait_ready:
             wait_until(lambda: proxy.ready, "the proxy is ready")
         yield RunningProxy(proxy, str(proxy.bootstrap_address), run)

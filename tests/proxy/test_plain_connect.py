@@ -1,0 +1,84 @@
+"""Connecting without a task."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from shareproxy.cluster.addresses import Address
+from shareproxy.proxy.dial import Place
+from shareproxy.proxy.plain_connect import Begun, begin, finish
+from tests.proxy.fake_broker import taken_port
+
+HOST = "127.0.0.1"
+
+
+def place(port: int) -> Place:
+    """Return a place on this machine."""
+    return socket.AF_INET, (HOST, port)
+
+
+async def test_what_is_nearby_is_connected_at_once_or_soon() -> None:
+    """The socket is one of ours: it does not block and sends small frames at once."""
+    with socket.create_server((HOST, 0)) as listener:
+        port = listener.getsockname()[1]
+
+        begun = begin(Address(HOST, port), place(port))
+        connected = await finish(begun) if not begun.connected else begun.socket
+
+        with connected, listener.accept()[0]:
+            assert connected.gettimeout() == 0
+            assert connected.getpeername() == (HOST, port)
+            assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+async def test_what_is_connected_already_can_be_finished() -> None:
+    """Whoever does not look at `connected` loses nothing."""
+    with socket.create_server((HOST, 0)) as listener:
+        port = listener.getsockname()[1]
+        begun = begin(Address(HOST, port), place(port))
+
+        with await finish(begun) as connected:
+            assert connected is begun.socket
+
+
+async def test_refusal_closes_the_socket() -> None:
+    """At the beginning or at the end, as the system likes."""
+    with taken_port() as port:
+        pass
+    begun: Begun | None = None
+
+    async def connect() -> None:
+        nonlocal begun
+        begun = begin(Address(HOST, port), place(port))
+        await finish(begun)
+
+    with pytest.raises(ConnectionRefusedError):
+        await connect()
+
+    assert begun is None or begun.socket.fileno() == -1
+
+
+async def test_giving_up_closes_the_socket() -> None:
+    """A machine that does not answer is waited for by somebody else's clock."""
+    with socket.create_server((HOST, 0), backlog=0) as full, socket.socket() as first:
+        first.connect(full.getsockname())
+        while True:  # until the listener's queue is full
+            begun = begin(Address(*full.getsockname()[:2]), place(full.getsockname()[1]))
+            if not begun.connected:
+                break
+            begun.socket.close()
+
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.02):
+                await finish(begun)
+
+    assert begun.socket.fileno() == -1
+
+
+async def test_no_descriptor_stays_behind_an_impossible_address() -> None:
+    """An address of another family is an error at once."""
+    with pytest.raises(OSError):  # noqa: PT011 - which one depends on the system
+        begin(Address(HOST, 1), (socket.AF_INET, ("not an address", 1)))
