@@ -185,13 +185,16 @@ _KINDS: Final[tuple[Callable[[bytes], None], ...]] = (
     _versions,
 )
 _PEM: Final = "-----BEGIN CERTIFICATE-----\\nMIIB\\n-----END CERTIFICATE-----"
-_LOGIN: Final = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p\\"w";'
+_LOGIN: Final = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p w";'
+_TOKEN: Final = (
+    "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n"
+    "sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required scope=s;\n"
+)
+_CLIENT: Final = "sasl.oauthbearer.client.credentials.client."
 _EXAMPLES: Final = (
     (0, f"security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config={_LOGIN}\n"),
-    (
-        0,
-        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\nsasl.oauthbearer.token.endpoint.url=file:///t\n",
-    ),
+    (0, f"{_TOKEN}sasl.oauthbearer.token.endpoint.url=file:///t\n"),
+    (0, f"{_TOKEN}sasl.oauthbearer.token.endpoint.url=https://id/t\n{_CLIENT}id=me\n{_CLIENT}secret=s\n"),
     (0, "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=GSSAPI\nsasl.kerberos.service.name=kafka\n"),
     (0, f"security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.certificates={_PEM}\n"),
     (
@@ -211,6 +214,7 @@ _EXAMPLES: Final = (
     (5, "kafka-1:9092, [::1]:9093,kafka-1:9092"),
     (6, "1-3, 5,1000-1002"),
     (7, _LOGIN),
+    (7, 'a.b.PlainLoginModule required username="u" password="p\\"w";'),
     (7, "a.b.ScramLoginModule required username='x' password=y tokenauth=\"true\";"),
     (8, "1-4"),
     (8, "2+"),
