@@ -11,7 +11,15 @@ import sys
 import tempfile
 from typing import Final
 
-REAL: Final = ("tests/integration", "tests/contract", "tests/interop", "tests/container", "tests/testing")
+# floods and faults come last, when most of the others are done
+REAL: Final = (
+    "tests/integration",
+    "tests/contract",
+    "tests/interop",
+    "tests/container",
+    "tests/testing",
+    "tests/adversity",
+)
 PYTEST: Final = (sys.executable, "-m", "coverage", "run", "-m", "pytest", "--durations=20")
 
 
