@@ -161,6 +161,16 @@ def test_request_for_named_partitions_is_held(cut: int) -> None:
     assert (line.exchange.phase, line.awaited) == (Phase.LOOKUP, [4])
 
 
+def test_nothing_is_looked_up_for_a_client_that_has_not_authenticated() -> None:
+    """Anybody who can connect could make the proxy ask otherwise; the broker refuses the request."""
+    line = Line()
+    line.exchange.authenticated = False
+
+    assert line.feed(NAMED + opaque_request(6)) == NAMED + opaque_request(6)
+
+    assert (line.stream.lookup, line.awaited) == (None, [5, 6])
+
+
 def test_held_request_goes_on_as_it_is_if_all_exists() -> None:
     """Its bytes are the client's own, and what waited behind it follows."""
     line = Line()
