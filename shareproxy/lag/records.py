@@ -122,12 +122,14 @@ def _batch(data: bytes, position: int, stop: int) -> RecordBatch:
 
 def _old_message(data: bytes, position: int, stop: int, offset: int) -> RecordBatch:
     """Read a message of format 0 or 1, which clusters that are old enough may still keep."""
-    magic, attributes = data[position + _MAGIC_AT], data[position + _MAGIC_AT + 1 : position + _MAGIC_AT + 2]
+    if stop - position < _MAGIC_AT + 2:
+        raise _damaged(position, "shorter than its header")
+    magic, attributes = data[position + _MAGIC_AT], data[position + _MAGIC_AT + 1]
     timestamp = None
     if magic == 1 and stop - position >= _MAGIC_AT + 2 + _OLD_TIMESTAMP.size:
         [found] = _OLD_TIMESTAMP.unpack_from(data, position + _MAGIC_AT + 2)
         timestamp = found if found >= 0 else None
-    plain = bool(attributes) and not attributes[0] & COMPRESSION
+    plain = not attributes & COMPRESSION
     # a compressed one stands for several messages, of which only the last offset is known
     return RecordBatch(offset, offset, 1 if plain else None, -1, timestamp)
 
