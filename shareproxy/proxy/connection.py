@@ -46,6 +46,7 @@ class Connection:
     Args:
         around: shared by all connections.
         node_id: which broker it must be, None for any.
+        named: whether the client named the node (SNI), so that it may be any number.
     """
 
     __slots__ = (
@@ -76,10 +77,15 @@ class Connection:
         "client_bytes",
         "client_host",
         "close_reason",
+        "listener",
     )
 
-    def __init__(self, around: Surroundings, node_id: NodeId | None) -> None:
+    def __init__(self, around: Surroundings, node_id: NodeId | None, *, named: bool = False) -> None:
         self.close_reason: CloseReason | None = None
+        self.listener = "bootstrap" if node_id is None else str(node_id)
+        """Where the client came in: `bootstrap`, or the node id it asked for."""
+        if named and node_id is not None and node_id not in around.upstream.nodes:
+            self.listener = "unknown"  # a name may hold any number: not a label for each
         self.client_host = ""
         self.client_bytes = self.broker_bytes = 0
         """Received so far."""
@@ -113,14 +119,9 @@ class Connection:
     # -- the owner's side ---------------------------------------------------------------------------------------------
 
     @property
-    def listener(self) -> str:
-        """Where the client came in: `bootstrap`, or the node id it asked for."""
-        return "bootstrap" if self._node_id is None else str(self._node_id)
-
-    @property
     def idle(self) -> bool:
         """Whether nothing is in flight either way, so that closing loses nothing."""
-        return self._session.idle
+        return self._session.idle and not self._session.to_broker  # which waits for a broker to be connected
 
     @property
     def receiving(self) -> bool:
@@ -186,7 +187,8 @@ class Connection:
             else:
                 if self._broker is None:
                     self._early_bytes += len(data)
-                    if self._connecting is None and session.close_reason is None:
+                    # not a second one after the first has ended: it would know nothing of what was said to that
+                    if self._connecting is None and session.close_reason is None and not session.broker_ended:
                         self._begin_connect()
                 self._pump()
             if began:
@@ -305,7 +307,7 @@ class Connection:
             self._looking_up = self._start(self._look_up(session.lookup))
         _write(self._client, session.to_client)
         _write(self._broker, session.to_broker)
-        if self._draining and session.close_reason is None and session.idle:
+        if self._draining and session.close_reason is None and self.idle:
             session.close(CloseReason.STOPPED)
         if session.close_reason is not None:
             self._close(session.close_reason, session.close_detail)
@@ -431,9 +433,11 @@ class Connection:
 
     def _fail(self, error: BaseException) -> None:
         """Take a bug: this connection closes, the process lives."""
-        self._around.log.error("bug in the proxy", client=self._client_name, exc_info=error)
-        self._session.close(CloseReason.INTERNAL_ERROR, f"{type(error).__name__}: {error}")
-        self._close(CloseReason.INTERNAL_ERROR, self._session.close_detail)
+        try:
+            self._around.log.error("bug in the proxy", client=self._client_name, exc_info=error)
+        finally:  # also if the log cannot be written
+            self._session.close(CloseReason.INTERNAL_ERROR, f"{type(error).__name__}: {error}")
+            self._close(CloseReason.INTERNAL_ERROR, self._session.close_detail)
 
     def _log_end(self, reason: CloseReason, detail: str) -> None:
         event: dict[str, object] = {"reason": reason.value, "client": self._client_name}

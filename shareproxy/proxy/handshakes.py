@@ -93,7 +93,8 @@ class Handshakes:
             what = "the TLS handshake was not done" if spoke else "not a byte"
             failure = reason, f"{what} within limits.unauthenticated_timeout, {timeout:g} s"
         except OSError as error:  # ssl.SSLError is one
-            failure = reason_of(error)
+            # a health probe may end with a reset as well
+            failure = reason_of(error) if spoke else (CloseReason.NO_REQUEST, describe_os_error(error))
         except asyncio.CancelledError:
             failure = CloseReason.STOPPED, "during the TLS handshake"
             raise

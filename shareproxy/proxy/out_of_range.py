@@ -22,7 +22,8 @@ from shareproxy.protocol.messages import (
 )
 from shareproxy.proxy.requests import header_end
 
-# A request that is held while Metadata is asked; decoded it takes 40 times as much. 16 thousand partitions fit; one that is larger passes unread.
+# A request that is held while Metadata is asked; decoded it takes 40 times as much. 16 thousand partitions fit; one
+# that is larger passes unread.
 MAX_HELD_REQUEST_BYTES: Final = 64 * 1024
 ANY_PARTITION: Final = 0
 """A topic always has it: asking for it makes the broker say whether the client may see the topic."""

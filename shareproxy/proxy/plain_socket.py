@@ -8,6 +8,7 @@ close a file number that the event loop still watches.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import struct
 import sys
@@ -70,13 +71,16 @@ class PlainSocket(asyncio.Transport):
     __slots__ = (
         "_closing",
         "_ended",
+        "_fault",
         "_fd",
+        "_looks_for_errors",
         "_loop",
         "_paused",
         "_protocol",
         "_reading",
         "_socket",
         "_unsent",
+        "_unsent_bytes",
         "receive",
     )
 
@@ -85,6 +89,9 @@ class PlainSocket(asyncio.Transport):
         self._socket: socket.socket | None = connected
         self._fd = connected.fileno()
         self._unsent: deque[memoryview] | None = None  # made when the kernel takes no more: most connections never do
+        self._unsent_bytes = 0
+        self._fault: OSError | None = None
+        self._looks_for_errors = type(loop).__module__.startswith("uvloop")
         self._closing = self._ended = self._paused = False
         self._reading = True
         self.receive: Callable[[bytes], None] = protocol.data_received
@@ -104,10 +111,27 @@ class PlainSocket(asyncio.Transport):
             return
         if data:
             self.receive(data)
+            if self._looks_for_errors and self._reading:
+                self._look_for_error()
+            return
+        if self._fault is not None:
+            self._lose(self._fault)
             return
         self.pause_reading()
         if not self._protocol.eof_received():
             self.close()
+
+    def _look_for_error(self) -> None:
+        """Watch a socket anew that was reset behind its last data: libuv then stops watching it, and would say no more.
+
+        Asking for the error takes it away, so that the next read finds an ordinary end.
+        """
+        assert self._socket is not None
+        code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            self._fault = OSError(code, os.strerror(code))
+            self._loop.remove_reader(self._fd)
+            self._loop.add_reader(self._fd, self._read)
 
     def pause_reading(self) -> None:
         """Take nothing from the kernel until `resume_reading`."""
@@ -171,7 +195,8 @@ class PlainSocket(asyncio.Transport):
             self._unsent = deque()
             self._loop.add_writer(self._fd, self._flush)
         self._unsent.append(memoryview(data))
-        if not self._paused and self.get_write_buffer_size() > WRITE_HIGH_BYTES:
+        self._unsent_bytes += len(data)
+        if not self._paused and self._unsent_bytes > WRITE_HIGH_BYTES:
             self._paused = True
             self._protocol.pause_writing()
 
@@ -182,6 +207,7 @@ class PlainSocket(asyncio.Transport):
         try:
             while unsent:
                 sent = self._socket.send(unsent[0])
+                self._unsent_bytes -= sent
                 if sent < len(unsent[0]):
                     unsent[0] = unsent[0][sent:]
                     break
@@ -199,13 +225,13 @@ class PlainSocket(asyncio.Transport):
                 return
             if self._ended:
                 self._shut()
-        if self._paused and self.get_write_buffer_size() <= WRITE_LOW_BYTES:
+        if self._paused and self._unsent_bytes <= WRITE_LOW_BYTES:
             self._paused = False
             self._protocol.resume_writing()
 
     def get_write_buffer_size(self) -> int:
         """Return how many bytes the kernel has not taken yet."""
-        return sum(map(len, self._unsent)) if self._unsent else 0
+        return self._unsent_bytes
 
     def get_write_buffer_limits(self) -> tuple[int, int]:
         """Return the low and the high mark."""
@@ -254,7 +280,7 @@ class PlainSocket(asyncio.Transport):
 
     def _lose(self, error: OSError | None) -> None:
         if self._unsent is not None:
-            self._unsent = None
+            self._unsent, self._unsent_bytes = None, 0
             self._loop.remove_writer(self._fd)
         self._end(error)
 

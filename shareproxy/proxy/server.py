@@ -328,7 +328,7 @@ class Proxy:
 
         def connect(transport: asyncio.BaseTransport) -> Connection:
             asked = node_id if pattern is None else pattern.node_of(server_name(transport))
-            connection = Connection(self._around, asked)
+            connection = Connection(self._around, asked, named=pattern is not None)
             if self._draining:  # it was accepted before, and its handshake took until now
                 loop.call_soon(connection.drain)
             return connection

@@ -138,6 +138,11 @@ class Session:
         return not (self._exchange.outstanding or self._answers.within_answer or self.within_request)
 
     @property
+    def broker_ended(self) -> bool:
+        """Whether the broker has ended; a local step may still be waited for."""
+        return self._broker_ended
+
+    @property
     def outstanding(self) -> Sequence[RequestHead]:
         """The heads of the requests that wait for their answers, the oldest first."""
         return self._exchange.outstanding

@@ -79,8 +79,10 @@ class Upstream:
         self.nodes[node_id] = address
 
     def versions_of(self, node_id: NodeId | None) -> BrokerVersions:
-        """Return what is known of a node; None is a broker not chosen yet, of which nothing is."""
-        return BrokerVersions() if node_id is None else self._versions.setdefault(node_id, BrokerVersions())
+        """Return what is known of a node; of a broker not chosen yet (None), or not in the cluster, nothing is."""
+        if node_id is None or node_id not in self.nodes:
+            return BrokerVersions()
+        return self._versions.setdefault(node_id, BrokerVersions())
 
     def addresses(self, node_id: NodeId | None) -> list[Address]:
         """Return where to try: a node's one address, or all brokers, beginning with another node each time.

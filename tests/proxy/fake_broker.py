@@ -7,6 +7,7 @@ import contextlib
 import random
 import socket
 import ssl
+import struct
 from collections.abc import Awaitable, Callable, Iterator
 from types import TracebackType
 from typing import Self
@@ -73,6 +74,13 @@ class FakeBroker:
         """End every connection, as a broker does with a request it does not accept."""
         for writer in self._writers:
             writer.close()
+
+    def reset_connections(self) -> None:
+        """Let all connections end as those of a process that was killed with something unread."""
+        for writer in self._writers:
+            linger = struct.pack("ii", 1, 0)
+            writer.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            writer.transport.abort()
 
     def usual_reply(self, head: RequestHead, frame: bytes) -> bytes | None:
         """Answer as a 4.1 broker of a cluster of one, other APIs with an empty body."""

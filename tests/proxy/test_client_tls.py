@@ -193,6 +193,8 @@ async def test_name_of_a_node_that_is_not_there_closes(
         client.send(opaque_request(1))
         assert await client.rest() == b""
     assert not broker.requests
+    counted = proxy.meter.to_dict()
+    assert "7" not in counted["counters"]["connections_opened"], "anybody could make up a label for each number"
 
 
 def test_host_names_without_tls_are_refused() -> None:

@@ -385,6 +385,30 @@ async def test_answers_wait_for_the_lag_before_them(broker: FakeBroker, proxies:
         assert await client.frame() == opaque_answer(3, b"\1")
 
 
+async def test_no_second_broker_when_the_first_ends_during_the_step(broker: FakeBroker, proxies: Proxies) -> None:
+    """The answer that is due still comes; another broker would know nothing of this client's login."""
+    filler = Filler()
+    proxy = await proxies.start(broker, lag=filler)
+    async with Client(proxy.bootstrap_address) as client:
+        client.send(request(DescribeShareGroupOffsetsRequest(), 1, 1))
+        broker.reply = lambda head, frame: answer_frame(share_offsets((0, 2, -1)), 1, 1)
+        await filler.asked.wait()
+        [connection] = proxy._around.open
+        broker.reset_connections()
+        while connection._broker is not None:  # its end is noticed by writing
+            client.send(opaque_request(2))
+            await asyncio.sleep(0)
+        client.send(opaque_request(3))
+        sent = connection.client_bytes
+        client.send(opaque_request(4))
+        await eventually(lambda: connection.client_bytes > sent)
+        filler.go.set()
+
+        assert await client.frame() == answer_frame(share_offsets((0, 2, 7)), 1, 1)
+        assert await client.rest() == b""
+    assert broker.connections == 1
+
+
 async def test_lag_that_the_broker_knows_passes_at_once(broker: FakeBroker, proxies: Proxies) -> None:
     """Nobody is asked, and the answers behind it follow."""
     filler = Filler()

@@ -8,6 +8,7 @@ import errno
 import os
 import socket
 import ssl
+import struct
 import warnings
 from collections.abc import AsyncIterator, MutableMapping
 from contextlib import asynccontextmanager
@@ -88,6 +89,20 @@ async def test_health_probe_is_no_failed_handshake(
 
     async with one_end(proxy) as end, Client(proxy.bootstrap_address):
         pass
+
+    assert (end.line["reason"], end.line["log_level"]) == ("no_request", "debug")
+
+
+async def test_health_probe_may_end_with_a_reset(
+    broker: FakeBroker, proxies: Proxies, certificates: Certificates
+) -> None:
+    """Some load balancers do that."""
+    proxy = await start(broker, proxies, certificates)
+
+    async with one_end(proxy) as end:
+        probe = socket.create_connection(proxy.bootstrap_address)
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        probe.close()
 
     assert (end.line["reason"], end.line["log_level"]) == ("no_request", "debug")
 

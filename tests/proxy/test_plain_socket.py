@@ -232,6 +232,20 @@ async def test_reset_is_reported_with_its_error(pair: Pair) -> None:
     assert isinstance(receiver.lost[0], ConnectionResetError)
 
 
+async def test_reset_right_behind_data_is_reported(pair: Pair) -> None:
+    """Both are there when the loop looks: uvloop's stops watching then."""
+    receiver = Receiver()
+    pair[1].sendall(b"last words")
+    pair[1].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, bytes([1, 0, 0, 0, 0, 0, 0, 0]))
+    pair[1].close()
+
+    plain(pair, receiver)
+    await eventually(lambda: receiver.lost)
+
+    assert b"".join(receiver.received) == b"last words"
+    assert isinstance(receiver.lost[0], ConnectionResetError)
+
+
 async def test_write_to_a_socket_that_was_reset_is_reported_later(pair: Pair) -> None:
     """Never from within the call that wrote."""
     receiver = Receiver()

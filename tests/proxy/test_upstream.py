@@ -69,12 +69,21 @@ async def test_unknown_node_has_none() -> None:
 async def test_versions_are_kept_per_node() -> None:
     """What one connection learns holds for the node's other connections; an unchosen broker has none."""
     brokers = Upstream((A,))
+    brokers.learn(NodeId(1), A)
     brokers.versions_of(NodeId(1)).lag_version = 0
     brokers.versions_of(None).lag_version = 1
 
     assert brokers.versions_of(NodeId(1)).lag_version == 0
-    assert brokers.versions_of(NodeId(2)).lag_version is None
     assert brokers.versions_of(None).lag_version is None
+
+
+async def test_nothing_is_kept_of_nodes_that_are_not_there() -> None:
+    """A client may name any node."""
+    brokers = Upstream((A,))
+
+    brokers.versions_of(NodeId(7)).lag_version = 1
+
+    assert brokers.versions_of(NodeId(7)).lag_version is None
 
 
 async def test_all_brokers_are_tried(broker: FakeBroker) -> None:
