@@ -20,15 +20,24 @@ import msgspec
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 NotNegative = Annotated[int, msgspec.Meta(ge=0)]
 Port = Annotated[int, msgspec.Meta(ge=0, lt=65_536)]
-Seconds = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
+# Less is a slip, such as another unit in mind: hardly any answer over a network would be in time.
+LEAST_SECONDS: Final = 0.1
+Seconds = Annotated[float, msgspec.Meta(ge=LEAST_SECONDS, le=86_400)]
 SecondsOrNone = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
+SecondsOrOff = Annotated[float, msgspec.Meta(ge=0, le=86_400, description="0 is off")]
 Workers = Annotated[int, msgspec.Meta(ge=1, le=128)]
 
 ENVIRONMENT_PREFIX: Final = "SHAREPROXY_"
+_SECRETS: Final = frozenset({"tls.key_password"})
+"""Settings whose values no error may show."""
 
 
 class ConfigError(Exception):
     """A setting is wrong; the text names where it came from, the key's path and what to write."""
+
+
+class CannotListen(Exception):  # noqa: N818 - it says what happened
+    """An address of the settings cannot be listened on now; later it may. The text names the address and says why."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -60,7 +69,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     connect_timeout: Seconds = 5.0
     unauthenticated_timeout: Seconds = 30.0
     slow_request_timeout: Seconds = 30.0
-    idle_timeout: SecondsOrNone = 0.0
+    idle_timeout: SecondsOrOff = 0.0
 
 
 class Log(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -176,7 +185,8 @@ def load_settings(
     Args:
         file: TOML file, or `None`.
         environment: variables such as `SHAREPROXY_LISTEN` or `SHAREPROXY_LIMITS_MAX_CONNECTIONS`; others with
-            the prefix are left alone, as Kubernetes adds some for a service named shareproxy.
+            the prefix are left alone, as Kubernetes adds some for a service named shareproxy. An empty one counts as
+            not given unless the setting is text: Compose makes one of a variable that is not set.
         flags: values by dotted key; `None` means not given.
 
     Raises:
@@ -188,12 +198,14 @@ def load_settings(
         for key, value in _flatten(_read_toml(Path(file)), ""):
             _require_known(key, known, f"{file}")
             merged[key] = value
-            _convert({key: value}, str(file))
+            _convert({key: value}, f"{file}: {key}")
     for key in known:
         name = environment_name(key)
-        if name in environment:
-            merged[key] = environment[name]
-            _convert({key: environment[name]}, f"environment variable {name}={environment[name]!r}")
+        value = environment.get(name)
+        if value is None or (value == "" and _type_of(key) is not str):
+            continue
+        merged[key] = value
+        _convert({key: value}, f"environment variable {name}" + ("" if key in _SECRETS else f"={value!r}"))
     for key, value in flags.items():
         _require_known(key, known, "flags")
         if value is not None:
@@ -268,17 +280,35 @@ def _convert(flat: Mapping[str, object], source: str) -> Settings:
         # a host that is not UTF-8 could not be written into an answer
         for value in flat.values():
             str(value).encode()
-        return msgspec.convert(nested, Settings, strict=False)
+        settings = msgspec.convert(nested, Settings, strict=False)
     except UnicodeEncodeError:
         raise ConfigError(f"{source}: is not UTF-8 text") from None
     except msgspec.ValidationError as error:
-        problem, _, place = str(error).partition(" - at ")
-        path = re.sub(r"^\$\.?", "", place.strip("`"))
-        if problem.startswith("Invalid enum value"):
-            problem += f"; choose one of {', '.join(_choices(path))}"
-        raise ConfigError(f"{source}: {path}: {problem[:1].lower()}{problem[1:]}") from None
+        key = re.sub(r"^\$\.?", "", str(error).partition(" - at ")[2].strip("`"))
+        raise ConfigError(f"{source}: {_wanted(key)}") from None
+    if 0 < settings.limits.idle_timeout < LEAST_SECONDS:
+        raise ConfigError(f"{source}: {_wanted('limits.idle_timeout')}")
+    return settings
 
 
-def _choices(key: str) -> tuple[str, ...]:
-    owner, name = dict(setting_keys())[key], key.rpartition(".")[2]
-    return typing.get_args(typing.get_type_hints(owner)[name])
+def _type_of(key: str) -> object:
+    """Return the annotation of a setting, bounds included."""
+    owner = dict(setting_keys())[key]
+    return typing.get_type_hints(owner, include_extras=True)[key.rpartition(".")[2]]
+
+
+def _wanted(key: str) -> str:
+    """Return what a setting must be, in words for somebody who does not know our types."""
+    annotation = _type_of(key)
+    if annotation is str:
+        return "must be text; in a file, in quotes"
+    if annotation is bool:
+        return "must be true or false"
+    if typing.get_origin(annotation) is typing.Literal:
+        return f"choose one of {', '.join(typing.get_args(annotation))}"
+    kind, bounds = typing.get_args(annotation)
+    if kind is float:
+        off = f"0 for no limit, or {LEAST_SECONDS:g} to" if annotation == SecondsOrOff else f"from {bounds.ge:g} to"
+        return f"must be a number of seconds, {off} {bounds.le:g}"
+    most = bounds.le if bounds.lt is None else bounds.lt - 1
+    return "must be a whole number " + (f"of at least {bounds.ge}" if most is None else f"from {bounds.ge} to {most}")

@@ -5,9 +5,13 @@ In: settings. Out: what `cluster` takes. Must never: import what only the servic
 
 from __future__ import annotations
 
+from typing import Final
+
 from shareproxy.cluster.addresses import Address, parse_addresses
 from shareproxy.cluster.own_connection import OwnConnection, connection_from_file
 from shareproxy.config import ConfigError, Settings
+
+_USUAL_PORTS: Final = {"listen": 19_092, "http": 9_464}
 
 
 def bootstrap_addresses(settings: Settings) -> tuple[Address, ...]:
@@ -29,7 +33,9 @@ def one_address(key: str, text: str) -> Address:
         ConfigError: it is not one `HOST:PORT`.
     """
     if ":" not in text:  # a port alone, or a host alone: which one, nobody can tell
-        raise ConfigError(f"{key}: {text!r} is not HOST:PORT; write for instance 127.0.0.1:19092")
+        is_port = text.isascii() and text.isdecimal() and len(text) <= 5 and int(text) < 65_536
+        port = text if is_port else _USUAL_PORTS.get(key, 9_092)
+        raise ConfigError(f"{key}: {text!r} is not HOST:PORT; write for instance 127.0.0.1:{port}")
     addresses = _addresses(key, text)
     if len(addresses) != 1:
         raise ConfigError(f"{key}: one HOST:PORT is wanted, not {len(addresses)}")

@@ -22,7 +22,7 @@ class Front(Protocol):
     """What clients of the proxy meet: a proxy in this process, or several in processes of their own."""
 
     async def start(self) -> None:
-        """Bind all ports; raises OSError or ConfigError, and then nothing stays bound."""
+        """Bind all ports; raises OSError, CannotListen or ConfigError, and then nothing stays bound."""
 
     def why_not_ready(self) -> str | None:
         """Return why clients are not served, None when they are."""

@@ -17,7 +17,7 @@ import structlog
 from shareproxy.cluster.cluster import Cluster
 from shareproxy.cluster.errors import PropertiesError
 from shareproxy.cluster.security import Security
-from shareproxy.config import ConfigError, Settings, Tls
+from shareproxy.config import CannotListen, ConfigError, Settings, Tls
 from shareproxy.connecting import bootstrap_addresses, one_address, own_connection
 from shareproxy.front import Front, FrontHere, MakeFront
 from shareproxy.lag.engine import LagEngine
@@ -199,7 +199,8 @@ class Service:
         """Bind all ports; the cluster need not be there yet.
 
         Raises:
-            ConfigError: an address cannot be bound.
+            CannotListen: an address cannot be bound.
+            ConfigError: a worker process cannot use the settings.
         """
         try:
             if self.http is not None:
@@ -209,7 +210,7 @@ class Service:
         except BaseException as error:
             await self.stop(0.0, 0.0)
             if isinstance(error, OSError):
-                raise ConfigError(error.strerror or str(error)) from None
+                raise CannotListen(error.strerror or str(error)) from None
             raise
         if self.exporter is not None:
             self.exporter.collector.start()
@@ -299,7 +300,8 @@ def serve_until_stopped(settings: Settings, reread: Reread | None = None, front:
         front: makes what serves the clients; None for a proxy in this process.
 
     Raises:
-        ConfigError: settings or ports are wrong; nothing keeps running.
+        ConfigError: settings are wrong; nothing keeps running.
+        CannotListen: an address cannot be bound now; nothing keeps running.
     """
     with_exporter = bool(settings.http) and settings.exporter.enabled
     run(settings, lambda: _until_stopped(settings, True, with_exporter, reread, front))
@@ -309,7 +311,8 @@ def export_until_stopped(settings: Settings, reread: Reread | None = None) -> No
     """Run the exporter alone until SIGTERM or SIGINT.
 
     Raises:
-        ConfigError: settings or the port are wrong; nothing keeps running.
+        ConfigError: settings are wrong; nothing keeps running.
+        CannotListen: the address cannot be bound now; nothing keeps running.
     """
     if not settings.http:
         settings = msgspec.structs.replace(settings, http=EXPORTER_HTTP)

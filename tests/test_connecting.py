@@ -47,3 +47,20 @@ def test_one_address_is_one() -> None:
     assert [str(address) for address in addresses] == ["a:1", "[::1]:2"]
     with pytest.raises(ConfigError, match="listen: one HOST:PORT is wanted, not 2"):
         one_address("listen", "a:1,b:2")
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "example"),
+    [
+        ("http", "9464", "127.0.0.1:9464"),
+        ("http", "8080", "127.0.0.1:8080"),
+        ("http", "localhost", "127.0.0.1:9464"),
+        ("http", "99999", "127.0.0.1:9464"),
+        ("listen", "localhost", "127.0.0.1:19092"),
+    ],
+)
+def test_example_is_what_somebody_may_have_meant(key: str, text: str, example: str) -> None:
+    """The port that was given, or else the one that this setting usually has."""
+    with pytest.raises(ConfigError) as caught:
+        one_address(key, text)
+    assert str(caught.value) == f"{key}: {text!r} is not HOST:PORT; write for instance {example}"

@@ -57,10 +57,12 @@ def is_denied(code: int) -> bool:
 def exit_code_of(error: BaseException) -> ExitCode | None:
     """Return the exit code of a failure that has a sentence of its own, `None` for a bug of ours."""
     # imported here: a command that fails early has not paid for these layers, one that used them has
-    from shareproxy.config import ConfigError
+    from shareproxy.config import CannotListen, ConfigError
 
     if isinstance(error, ConfigError):
         return ExitCode.USAGE
+    if isinstance(error, CannotListen):  # it may mend by itself, so a service manager shall try again
+        return ExitCode.NO
     from shareproxy.cluster.errors import AuthenticationFailed, ClusterError, NotAuthorized, PropertiesError
 
     if isinstance(error, PropertiesError):

@@ -41,14 +41,36 @@ def parse_address(text: str) -> Address:
     else:
         host, _, port = text.rpartition(":") if ":" in text else (text, "", None)
         if ":" in host:
-            raise ValueError(f"{text!r} is ambiguous; write an IPv6 host in brackets: [::1]:9092")
+            raise ValueError(f"{text[:_SHOWN]!r} is ambiguous; write an IPv6 host in brackets: {_in_brackets(text)}")
         if not _HOST.fullmatch(host):
             raise ValueError(f"{text!r} has no usable host; write HOST:PORT")
     if port is None or port == "":
         raise ValueError(f"{text!r} has no port; write {text.rstrip(':')}:9092")
-    if not (port.isascii() and port.isdecimal() and len(port) <= 5 and int(port) < 65_536):
+    if not _is_port(port):
         raise ValueError(f"{text[:_SHOWN]!r}: port {port[:_SHOWN]!r} is not a number from 0 to 65535")
     return Address(host, int(port))
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 5 and int(text) < 65_536
+
+
+def _in_brackets(text: str) -> str:
+    """Return what somebody who wrote an IPv6 host without brackets most likely meant."""
+    host, _, port = text.rpartition(":")
+    if _is_ipv6(host) and _is_port(port):
+        return f"[{host}]:{port}"
+    return f"[{text}]:9092" if _is_ipv6(text) else "[::1]:9092"
+
+
+def _is_ipv6(text: str) -> bool:
+    import ipaddress  # only for the error: commands have to start fast
+
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def parse_addresses(text: str) -> tuple[Address, ...]:

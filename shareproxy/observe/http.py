@@ -6,6 +6,8 @@ Must never: ask a broker, or show a snapshot that is too old.
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
@@ -13,6 +15,7 @@ import msgspec
 from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
+from shareproxy.cluster.addresses import Address
 from shareproxy.lag.slices import Slices
 from shareproxy.observe.exporter import Exporter
 from shareproxy.observe.exposition import Format, blocks
@@ -98,13 +101,17 @@ class HttpServer:
         """Bind and listen.
 
         Raises:
-            OSError: the address cannot be bound.
+            OSError: the address cannot be bound; its text names the setting and the address.
         """
         self._runner = web.AppRunner(
             self.application, access_log=None, handle_signals=False, shutdown_timeout=STOP_SECONDS
         )
         await self._runner.setup()
-        await web.TCPSite(self._runner, self._host, self._port).start()
+        try:
+            await web.TCPSite(self._runner, self._host, self._port).start()
+        except OSError as error:
+            address = Address(self._host, self._port)
+            raise OSError(error.errno, f"http: cannot listen on {address}: {_why(error)}") from None
 
     async def stop(self) -> None:
         """Stop listening and drop open connections."""
@@ -155,6 +162,13 @@ class HttpServer:
         if snapshot is None or age is None:
             raise _problem(503, collector.why_not_fresh() or "not ready")
         return snapshot, age
+
+
+def _why(error: OSError) -> str:
+    """Return the system's own words; the event loops put others in their place."""
+    # newer versions of asyncio have no number for a host none of whose addresses is here
+    number = errno.EADDRNOTAVAIL if error.errno is None else error.errno
+    return os.strerror(number) if number > 0 else error.strerror or str(error)  # below 0: the name is not known
 
 
 async def _live(request: web.Request) -> web.Response:

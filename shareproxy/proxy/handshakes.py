@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from shareproxy.protocol.ids import NodeId
 from shareproxy.proxy.accepting import PlainListener
+from shareproxy.proxy.client_tls import TlsPorts
 from shareproxy.proxy.close import CloseReason
 from shareproxy.proxy.connection import ClientSide, Connection, peer_of
 from shareproxy.proxy.dial import describe_os_error
@@ -35,7 +36,7 @@ class Handshakes:
 
     Args:
         around: shared by all connections.
-        context: of our side.
+        tls: our side; each handshake takes the context that it has then.
         connect: makes the connection of a client whose handshake is done.
         node_id: what the port belongs to, None for any broker.
     """
@@ -43,11 +44,11 @@ class Handshakes:
     def __init__(
         self,
         around: Surroundings,
-        context: ssl.SSLContext,
+        tls: TlsPorts,
         connect: Callable[[asyncio.BaseTransport], Connection],
         node_id: NodeId | None,
     ) -> None:
-        self._around, self._context, self._connect, self._node_id = around, context, connect, node_id
+        self._around, self._tls, self._connect, self._node_id = around, tls, connect, node_id
         self._loop = asyncio.get_running_loop()
 
     def take(self, accepted: socket.socket, peer: Any) -> None:
@@ -85,7 +86,7 @@ class Handshakes:
                     await self._loop.connect_accepted_socket(
                         lambda: ClientSide(connect),
                         accepted,
-                        ssl=self._context,
+                        ssl=self._tls.context,
                         ssl_handshake_timeout=timeout + _LOOPS_OWN_MARGIN,
                     )
         except TimeoutError:

@@ -16,8 +16,9 @@ from shareproxy.proxy.close import CloseReason
 from shareproxy.proxy.meter import Meter
 
 # How often the timer fires while there are clients, and in how long each of them is looked at once. Limits are whole
-# seconds and more; shorter ones, as in tests, make both shorter.
+# seconds and more; shorter ones, as in tests, make both shorter, but never a timer that is always due.
 TICK_SECONDS: Final = 1.0
+LEAST_TICK_SECONDS: Final = 0.005
 PASS_SECONDS: Final = 5.0
 # What a client in the middle of a request must send at least: any line that Kafka works on gives more.
 SLOWEST_BYTES_PER_SECOND: Final = 1024
@@ -166,4 +167,4 @@ def _shortest(limits: Limits) -> float:
 
 
 def _tick_seconds(limits: Limits) -> float:
-    return min(TICK_SECONDS, _shortest(limits) / 4)
+    return max(LEAST_TICK_SECONDS, min(TICK_SECONDS, _shortest(limits) / 4))

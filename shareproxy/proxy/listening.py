@@ -1,11 +1,12 @@
 """Bind the ports that clients come to.
 
-In: addresses. Out: sockets that listen. Must never: leave some bound when one cannot be, or take
-a port beside another process that did not agree to share it.
+In: addresses. Out: sockets that listen, or that only keep a port. Must never: leave some bound when one cannot be, or
+take a port beside another process that did not agree to share it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import socket
 import sys
@@ -44,15 +45,41 @@ def listen(address: Address, *, reuse_port: bool = False) -> list[socket.socket]
     return listening
 
 
-def check_free(addresses: Iterable[Address]) -> None:
-    """Find out whether this process alone could listen at addresses, and leave them.
+def hold(addresses: Iterable[Address]) -> list[socket.socket]:
+    """Keep addresses for processes of the same user that share their ports, and from everybody else (Linux).
+
+    No client comes to what is returned, since it does not listen. Who listens with `reuse_port` may do so beside it,
+    sooner or later; a second call, by whomever, is refused as long as these are open.
+
+    Args:
+        addresses: each with a port that is not 0.
 
     Raises:
-        OSError: its text names the first address that is taken.
+        OSError: its text names the first address that is taken; nothing stays bound.
     """
-    for address in addresses:
-        for taken in _bind(address, reuse_port=False):
-            taken.close()
+    with contextlib.ExitStack() as stack:
+        held: list[socket.socket] = []
+        for address in addresses:
+            bound = [stack.enter_context(taken) for taken in _bind(address, reuse_port=False)]
+            try:
+                for taken in bound:
+                    _keep_without_listening(taken)
+            except OSError as error:
+                raise _failure(address, bound, error) from None
+            held += bound
+        stack.pop_all()
+    return held
+
+
+def _keep_without_listening(taken: socket.socket) -> None:
+    """Turn a bound socket into one that only those who share the port can be bound beside.
+
+    Of two that are bound with SO_REUSEADDR in the same moment only one can listen, so each does for a moment.
+    """
+    taken.listen(1)
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+    taken.shutdown(socket.SHUT_RDWR)  # it listens no more, and stays bound
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
 
 
 def _bind(address: Address, reuse_port: bool) -> list[socket.socket]:

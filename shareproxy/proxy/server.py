@@ -42,7 +42,7 @@ DRAIN_PART: Final = 0.5
 # an aborted socket reports its end in the next turn of the loop; one that never does must not hold up the stop
 ABORT_SECONDS: Final = 2.0
 DEFAULT_LIMITS: Final = Limits()
-_ANY_HOST: Final = ("", "0.0.0.0", "::")
+_ANY_HOST: Final = ("", "*", "0.0.0.0", "::")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,7 +250,7 @@ class Proxy:
         self._around.limits = limits
 
     def reload_certificates(self) -> None:
-        """Show new clients the certificate that lies in the files now.
+        """Show new clients the certificate that lies in the files now, and trust the authorities in them only.
 
         Raises:
             PropertiesError: a file cannot be used; the certificate stays.
@@ -335,7 +335,7 @@ class Proxy:
 
         for listening in listen(address, reuse_port=self._settings.reuse_port):
             if tls is not None:
-                handshakes = Handshakes(self._around, tls.context, connect, node_id)
+                handshakes = Handshakes(self._around, tls, connect, node_id)
                 listener: PlainListener = TlsListener(listening, handshakes)
             elif AVAILABLE:
                 listener = PlainListener(listening, lambda: ClientSide(connect))

@@ -62,7 +62,7 @@ class Upstream:
     def __init__(self, bootstrap_servers: Sequence[Address], security: Security = PLAINTEXT) -> None:
         self.bootstrap_servers = tuple(bootstrap_servers)
         self.nodes: dict[NodeId, Address] = {}
-        self.failure: str | None = "the cluster was not asked yet"
+        self.failure: str | None = "no broker has answered yet"
         """Why the cluster cannot be read now; None while it can."""
         self._security = security
         if security.tls:

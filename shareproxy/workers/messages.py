@@ -60,9 +60,15 @@ class Listening(msgspec.Struct, frozen=True, tag="listening"):
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    """It cannot start; the sentence says why, and the worker ends."""
+    """It cannot start, and ends.
+
+    Attributes:
+        why: a sentence.
+        cannot_listen: whether that is about an address that cannot be bound now, and not about settings.
+    """
 
     why: str
+    cannot_listen: bool = False
 
 
 class Reported(msgspec.Struct, frozen=True, tag="reported"):

@@ -22,7 +22,8 @@ def serve_with_workers(settings: Settings, reread: Reread | None = None) -> None
         reread: reads them again at SIGHUP.
 
     Raises:
-        ConfigError: settings or ports are wrong, or this system cannot share ports; nothing keeps running.
+        ConfigError: settings are wrong, or this system cannot share ports; nothing keeps running.
+        CannotListen: an address cannot be bound now; nothing keeps running.
         WorkersError: no worker stays alive.
     """
     if not CAN_SHARE_PORTS:

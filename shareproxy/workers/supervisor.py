@@ -1,7 +1,7 @@
 """Look after the workers: start them, replace those that end, add up what they count.
 
-In: settings. Out: the front of the service, made of several processes. Must never: bind a Kafka port itself, leave a
-worker behind, or stop those that serve because of one that does not.
+In: settings. Out: the front of the service, made of several processes. Must never: listen on a Kafka port itself, leave
+a worker behind, or stop those that serve because of one that does not.
 
     a worker ends ...                             then
     after it was told to, or by SIGTERM           it is replaced at once, unless the service stops
@@ -17,14 +17,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import socket
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from shareproxy.config import ConfigError, Settings
+from shareproxy.config import CannotListen, ConfigError, Settings
 from shareproxy.proxy.client_tls import TlsPorts
-from shareproxy.proxy.listening import check_free
+from shareproxy.proxy.listening import hold
 from shareproxy.proxy.meter import MeterDict, merge, retired
 from shareproxy.proxy.server import ProxySettings
 from shareproxy.workers.messages import (
@@ -77,22 +78,23 @@ class Slot:
         self.process: WorkerProcess | None = None
         self.listening = False
         self.why_not_ready = "the worker has not started yet"
-        self.failed = ""
+        self.failed, self.cannot_listen = "", False
         self.meter: MeterDict | None = None
         self.reported = 0
         self.reload_error: str | None = None
+        self.late = False  # it was not waited for any more
         self.early_ends = self.restarts = 0
 
     def begin(self, process: WorkerProcess) -> None:
         """Take a new process."""
-        self.process, self.failed = process, ""
+        self.process, self.failed, self.cannot_listen = process, "", False
 
     def end(self) -> MeterDict | None:
         """Forget the process; return what it has counted."""
         counted = None if self.meter is None else retired(self.meter)
         self.process, self.listening, self.meter, self.reported = None, False, None, 0
         self.why_not_ready = "the worker is being replaced"
-        self.reload_error = ""  # its successor begins with the newest settings
+        self.reload_error, self.late = "", False  # its successor begins with the newest settings
         return counted
 
     def send(self, message: ToWorker) -> None:
@@ -105,8 +107,8 @@ class Slot:
         match message:
             case Listening():
                 self.listening = True
-            case Failed(why):
-                self.failed = why
+            case Failed(why, cannot_listen):
+                self.failed, self.cannot_listen = why, cannot_listen
             case Reported(number, why_not_ready, meter):
                 self.reported, self.why_not_ready, self.meter = number, why_not_ready, meter
             case Reloaded(error):
@@ -125,6 +127,7 @@ class Supervisor:
         self._settings, self._proxy_settings = settings, proxy_settings
         self._slots = [Slot(number) for number in range(1, settings.workers + 1)]
         self._keepers: list[asyncio.Task[None]] = []
+        self._held: list[socket.socket] = []
         self._state = "not started"
         self._started = False
         self._past = merge(())
@@ -140,11 +143,14 @@ class Supervisor:
 
         Raises:
             OSError: a port is taken; then no worker was started.
-            ConfigError: a worker cannot start; then all are stopped.
+            PropertiesError: the certificates cannot be used; then no worker was started.
+            CannotListen: a worker cannot bind a port; its text names it.
+            ConfigError: a worker cannot start.
             WorkersError: they end as soon as they have started.
         """
-        check_free(address for address, _ in self._proxy_settings.addresses())
         self._check_certificates()
+        # until the end: between two workers, too, nobody else shall come to serve our clients
+        self._held = hold(address for address, _ in self._proxy_settings.addresses())
         self._state = ""
         self._keepers = [asyncio.create_task(self._keep(slot)) for slot in self._slots]
         for keeper in self._keepers:
@@ -167,20 +173,26 @@ class Supervisor:
     async def reload(self, settings: Settings) -> None:
         """Hand new limits to all workers and have them read the certificates, after they were read here.
 
+        One that does not answer in time has been told and follows, or is replaced by one that begins with the new ones.
+
         Raises:
             PropertiesError: they cannot be used; no worker was told.
-            ConfigError: a worker cannot use what this process could.
+            ConfigError: a worker cannot use what this process could; the others do.
         """
         self._check_certificates()
         self._settings = settings
         told = [slot for slot in self._slots if slot.listening]
         for slot in self._slots:  # also to those that have begun with the old ones and do not listen yet
-            slot.reload_error = None
+            slot.reload_error, slot.late = None, False
             slot.send(Reload(share_of(settings)))
         await self._until(lambda: all(slot.reload_error is not None for slot in told), ANSWER_SECONDS)
         for slot in told:
-            if slot.reload_error != "":
-                raise ConfigError(f"worker {slot.number}: {slot.reload_error or 'did not answer in time'}")
+            if slot.reload_error is None and slot.process is not None:
+                slot.late = True
+                self._log.warning("worker reloads later", worker=slot.number, pid=slot.process.pid)
+        for slot in told:
+            if slot.reload_error:
+                raise ConfigError(f"worker {slot.number}: {slot.reload_error}")
 
     async def stop(self, delay: float, grace: float) -> None:
         """Have all workers stop side by side; those that take too long are killed."""
@@ -197,6 +209,9 @@ class Supervisor:
             if slot.process is not None:
                 slot.process.kill()
         await asyncio.gather(*self._keepers, return_exceptions=True)
+        for held in self._held:
+            held.close()
+        self._held.clear()
         self._state = "stopped"
 
     def hurry(self) -> None:
@@ -270,7 +285,7 @@ class Supervisor:
 
     def _give_up(self, slot: Slot) -> None:
         if slot.failed:
-            self._fail(ConfigError(slot.failed))
+            self._fail(CannotListen(slot.failed) if slot.cannot_listen else ConfigError(slot.failed))
         else:
             self._fail(
                 WorkersError(
@@ -295,6 +310,10 @@ class Supervisor:
         try:
             while (message := await self._hear(slot, process)) is not None:
                 slot.take(message)
+                if slot.late and isinstance(message, Reloaded):
+                    slot.late = False
+                    if message.error:
+                        self._log.error("worker not reloaded", worker=slot.number, pid=process.pid, error=message.error)
                 if slot.listening and listening_since is None:
                     listening_since = loop.time()
                     if slot.restarts:

@@ -17,9 +17,10 @@ from typing import Final
 import structlog
 
 from shareproxy.cluster.errors import PropertiesError
-from shareproxy.config import ConfigError
+from shareproxy.config import CannotListen, ConfigError
 from shareproxy.lifecycle import GC_THRESHOLDS, run
 from shareproxy.service import Service
+from shareproxy.service_log import flush_log
 from shareproxy.workers.messages import (
     MAX_LINE_BYTES,
     Drain,
@@ -93,9 +94,9 @@ class Worker:
         try:
             self._service = Service(self._start.settings, with_proxy=True, with_exporter=False, reuse_port=True)
             await self._service.start()
-        except (ConfigError, PropertiesError) as error:
+        except (CannotListen, ConfigError, PropertiesError) as error:
             hearing.cancel()
-            await self._send_last(Failed(str(error)))
+            await self._send_last(Failed(str(error), isinstance(error, CannotListen)))
             return CANNOT_START
         self._send(Listening())
         gc.freeze()
@@ -128,6 +129,7 @@ class Worker:
         except Exception as error:
             log.error("bug in a worker", worker=worker, exc_info=error)
         # nobody looks after this process any more: its clients connect again, to those that are left or to nobody
+        flush_log()  # no handlers run at this exit
         os._exit(SUPERVISOR_GONE)
 
     async def _hear(self, text: bytes) -> None:

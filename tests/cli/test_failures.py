@@ -20,7 +20,7 @@ from shareproxy.admin.errors import (
 from shareproxy.cli import failures
 from shareproxy.cli.failures import ExitCode, with_exit_code
 from shareproxy.cluster.errors import AuthenticationFailed, NotAuthorized, PropertiesError, Unreachable
-from shareproxy.config import ConfigError
+from shareproxy.config import CannotListen, ConfigError
 
 
 def run(error: BaseException | None) -> int:
@@ -42,6 +42,7 @@ def run(error: BaseException | None) -> int:
     ("error", "code"),
     [
         (ConfigError("listen: no"), 2),
+        (CannotListen("cannot listen on 127.0.0.1:1: Address already in use"), 1),
         (PropertiesError("client.properties", "no"), 2),
         (Unreachable("b:9092 cannot be reached"), 3),
         (AuthenticationFailed("wrong password"), 4),

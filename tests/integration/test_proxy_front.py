@@ -213,7 +213,7 @@ def test_name_in_the_brokers_certificate_is_checked(nodes: DualKafka) -> None:
     with running_proxy(
         servers, broker_security=BrokerSecurity("SSL", ca_file=str(files.ca_pem)), wait_ready=False
     ) as it:
-        wait_until(lambda: "not asked yet" not in it.proxy.reason, "the cluster was tried")
+        wait_until(lambda: "has answered yet" not in it.proxy.reason, "the cluster was tried")
         heard = hear(it.bootstrap_servers, request_versions(), closes=True)
         reason = it.proxy.reason
 

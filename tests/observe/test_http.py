@@ -307,11 +307,27 @@ async def test_a_reader_that_goes_away_does_no_harm(site: Site) -> None:
 
 
 async def test_a_port_in_use_is_an_os_error(site: Site) -> None:
-    """The service turns it into a sentence."""
-    second = HttpServer("127.0.0.1", site.server.port, ())
-    with pytest.raises(OSError, match="in use"):
+    """Its text is the sentence for a person, as with Kafka ports, and names the setting."""
+    port = site.server.port
+    second = HttpServer("127.0.0.1", port, ())
+    with pytest.raises(OSError, match=f"http: cannot listen on 127.0.0.1:{port}: Address already in use$"):
         await second.start()
     await second.stop()
+
+
+@pytest.mark.parametrize(
+    ("host", "named"),
+    [
+        ("192.0.2.1", r"http: cannot listen on 192\.0\.2\.1:1234: Cannot assign requested address$"),
+        ("no-such-host.invalid", r"http: cannot listen on no-such-host\.invalid:1234: [A-Z]"),
+    ],
+)
+async def test_an_address_that_is_not_here_is_named(host: str, named: str) -> None:
+    """It may come later."""
+    server = HttpServer(host, 1234, ())
+    with pytest.raises(OSError, match=named):
+        await server.start()
+    await server.stop()
 
 
 def _json(body: bytes) -> Any:

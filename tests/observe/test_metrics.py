@@ -142,12 +142,17 @@ async def test_a_metric_without_samples_is_not_named() -> None:
 
 
 async def test_each_metric_is_documented_with_its_labels() -> None:
-    """The reference page has exactly the metrics that there are."""
+    """The reference page has exactly the metrics that there are; those of proxy and workers have tests of their own."""
     watched = Watched()
     watched.put("g", row(), row(partition=1, lag=None), members=[member("t")])
     exporter = an_exporter(watched, requests=lambda: {90: 1})
     await exporter.collector.look()
     documented = dict(re.findall(r"^\| `((?:kafka|shareproxy)_[a-z_]+)` \| ?([a-z_, ]*?) ?\|", REFERENCE, re.MULTILINE))
+    documented = {
+        name: labels
+        for name, labels in documented.items()
+        if not name.startswith(("shareproxy_proxy_", "shareproxy_worker_"))
+    }
     shown = {
         sample.name: ", ".join(sample.labels)
         for family in text_string_to_metric_families(text(exporter))

@@ -135,6 +135,31 @@ async def test_replaced_certificate_is_shown_after_a_reload(
         assert await old.ask(opaque_request(4)) == opaque_answer(4, b"\1")
 
 
+async def test_authority_that_was_taken_out_is_not_trusted_after_a_reload(
+    broker: FakeBroker, proxies: Proxies, certificates: Certificates, strangers: Certificates, tmp_path: Path
+) -> None:
+    """Its clients are refused from then on; their open connections and the other authority's clients go on."""
+    authorities = tmp_path / "authorities.pem"
+    authorities.write_text(certificates.ca_pem.read_text() + strangers.ca_pem.read_text())
+    tls = ClientTls(str(certificates.server_pem), client_ca_file=str(authorities), client_auth="required")
+    proxy = await proxies.start(broker, client_tls=tls)
+    of_the_other = trusting(certificates)
+    of_the_other.load_cert_chain(strangers.client_pem)
+
+    async with TlsClient(proxy.bootstrap_address, of_the_other) as old:
+        assert await old.ask(opaque_request(1)) == opaque_answer(1, b"\1")
+        shutil.copy(certificates.ca_pem, authorities)
+        proxy.reload_certificates()
+
+        with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
+            async with TlsClient(proxy.bootstrap_address, of_the_other) as refused:
+                await refused.ask(opaque_request(2))
+        async with TlsClient(proxy.bootstrap_address, trusting(certificates, own=True)) as trusted:
+            assert await trusted.ask(opaque_request(3)) == opaque_answer(3, b"\1")
+        assert await old.ask(opaque_request(4)) == opaque_answer(4, b"\1")
+    assert proxy.meter.to_dict()["counters"]["connections_closed"]["tls_client_certificate"] == 1
+
+
 def test_bad_files_are_named(certificates: Certificates, tmp_path: Path) -> None:
     """Which file, what is wrong with it."""
     key = tmp_path / "key.pem"
@@ -142,10 +167,41 @@ def test_bad_files_are_named(certificates: Certificates, tmp_path: Path) -> None
 
     with pytest.raises(PropertiesError, match=r"nowhere\.pem: cannot be used for TLS with clients: No such file"):
         TlsPorts(ClientTls(str(tmp_path / "nowhere.pem")))
-    with pytest.raises(PropertiesError, match="does not belong"):
+    with pytest.raises(PropertiesError, match=r"key\.pem does not belong"):
         TlsPorts(ClientTls(str(certificates.server_pem), str(key)))
     with pytest.raises(PropertiesError, match="no file says whose"):
         ClientTls(str(certificates.server_pem), client_auth="required")
+
+
+@pytest.mark.parametrize(
+    ("bad", "content", "problem"),
+    [
+        ("certificate", None, "No such file or directory"),
+        ("key", None, "No such file or directory"),
+        ("authorities", None, "No such file or directory"),
+        ("certificate", "x", "no usable PEM certificate is in it"),
+        ("key", "x", "no usable PEM key is in it, or its password is wrong"),
+        ("authorities", "x", "no usable PEM certificate is in it"),
+    ],
+)
+def test_only_the_bad_one_of_several_files_is_blamed(
+    certificates: Certificates, tmp_path: Path, bad: str, content: str | None, problem: str
+) -> None:
+    """OpenSSL does not say which of a certificate and a key it could not use."""
+    files = {name: tmp_path / f"{name}.pem" for name in ("certificate", "key", "authorities")}
+    shutil.copy(certificates.client_certificate_pem, files["certificate"])
+    shutil.copy(certificates.client_key_pem, files["key"])
+    shutil.copy(certificates.ca_pem, files["authorities"])
+    tls = ClientTls(str(files["certificate"]), str(files["key"]), client_ca_file=str(files["authorities"]))
+    TlsPorts(tls)
+
+    files[bad].unlink()
+    if content is not None:
+        files[bad].write_text(content)
+
+    with pytest.raises(PropertiesError) as caught:
+        TlsPorts(tls)
+    assert str(caught.value).endswith(f"{bad}.pem: cannot be used for TLS with clients: {problem}")
 
 
 @asynccontextmanager
@@ -174,6 +230,8 @@ async def test_one_port_leads_to_the_node_that_the_client_names(proxies: Proxies
             _, told = decode_response(MetadataResponse, 12, (await client.ask(request(MetadataRequest(), 12)))[4:])
 
         assert [await asked("b1.kafka.example"), await asked("B2.kafka.example")] == [1, 2]
+        proxy.reload_certificates()
+        assert [await asked("b1.kafka.example"), await asked("b2.kafka.example")] == [1, 2]
         assert await asked("kafka.example") in (1, 2)
         assert [(row.node_id, row.host, row.port) for row in told.brokers] in (
             [(1, "b1.kafka.example", 9093)],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -15,7 +16,7 @@ from shareproxy.config import Limits
 from shareproxy.protocol.headers import RequestHead
 from shareproxy.protocol.messages import SaslAuthenticateRequest, SaslAuthenticateResponse
 from shareproxy.proxy.close import CloseReason
-from shareproxy.proxy.limits import SLOWEST_BYTES_PER_SECOND, Sweep
+from shareproxy.proxy.limits import LEAST_TICK_SECONDS, SLOWEST_BYTES_PER_SECOND, TICK_SECONDS, Sweep, _tick_seconds
 from shareproxy.proxy.meter import Meter
 from tests.proxy.conftest import Proxies
 from tests.proxy.fake_broker import Client, FakeBroker, eventually
@@ -49,7 +50,7 @@ class Clock:
     def __init__(self, *connections: Watched, limits: Limits = LIMITS) -> None:
         self.open, self.meter, self.limits = list(connections), Meter(), limits
         self.sweep = Sweep(lambda: self.limits, self.open, self.meter)
-        self.began = asyncio.get_running_loop().time()
+        self.began = math.ceil(asyncio.get_running_loop().time())  # whole, or sums and differences would be rounded
         for connection in connections:
             self.sweep.begin(connection)
 
@@ -175,6 +176,13 @@ async def test_timer_runs_while_there_are_clients() -> None:
     assert running
     assert clock.sweep._timer is None
     assert clock.meter.loop_delay == 0.0
+
+
+def test_timer_is_never_always_due() -> None:
+    """However short a limit is."""
+    assert _tick_seconds(Limits(slow_request_timeout=1e-9)) == LEAST_TICK_SECONDS
+    assert _tick_seconds(Limits(idle_timeout=2.0)) == 0.5
+    assert _tick_seconds(Limits()) == TICK_SECONDS
 
 
 async def test_lateness_of_the_loop_is_told() -> None:

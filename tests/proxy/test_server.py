@@ -268,7 +268,7 @@ async def test_half_dead_cluster_is_told_and_recovered_from(
     proxy = Proxy(proxy_settings(broker), None)
     await proxy.start()
     try:
-        await eventually(lambda: "asked yet" not in proxy.reason)
+        await eventually(lambda: "answered yet" not in proxy.reason)
         assert not proxy.ready
         assert str(broker.address) in proxy.reason
         async with Client(proxy.bootstrap_address) as client:
@@ -323,7 +323,7 @@ async def test_taken_port_is_named(broker: FakeBroker) -> None:
     await again.stop()
 
 
-@pytest.mark.parametrize("host", ["", "0.0.0.0", "::"])
+@pytest.mark.parametrize("host", ["", "*", "0.0.0.0", "::"])
 def test_address_nobody_can_connect_to_is_refused(host: str) -> None:
     """Where to listen and what to tell clients are two settings."""
     with pytest.raises(PortsError, match="--advertised-host"):

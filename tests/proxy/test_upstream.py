@@ -47,6 +47,11 @@ async def test_bootstrap_server_that_is_no_node_is_tried_last() -> None:
     assert [brokers.addresses(None) for _ in range(2)] == [[B, A], [B, A]]
 
 
+async def test_nothing_is_known_before_the_first_answer() -> None:
+    """Brokers may have refused already: the sentence must not say that nobody tried."""
+    assert Upstream([Address("kafka", 9092)]).failure == "no broker has answered yet"
+
+
 async def test_node_has_its_one_address() -> None:
     """The latest that was seen, and no other."""
     brokers = Upstream((A,))

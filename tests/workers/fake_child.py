@@ -54,6 +54,9 @@ def main() -> int:
         if behaviour == "fails":
             say(Failed("tls.certificate: gone"))
             return 2
+        if behaviour == "cannot_listen":
+            say(Failed("cannot listen on 192.0.2.1:1: gone", cannot_listen=True))
+            return 2
         if behaviour == "waits":
             stream.read(1)  # until it is told anything
         say(Listening())

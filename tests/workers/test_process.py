@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from shareproxy.config import Settings, Tls
+from shareproxy.testing.ports import ports_side_by_side
 from shareproxy.workers import process
-from shareproxy.workers.messages import Drain, Listening, Reload, Reloaded, Reported, Start
+from shareproxy.workers.messages import Drain, Failed, Listening, Reload, Reloaded, Reported, Start
 from shareproxy.workers.process import WorkerProcess
+from tests.proxy.fake_broker import taken_port
 
 pytestmark = [
     pytest.mark.timeout(60),
@@ -46,6 +48,19 @@ async def test_messages_go_both_ways() -> None:
 
     assert await worker.receive() is None
     assert await worker.end() == 0
+
+
+async def test_worker_that_cannot_listen_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real one, beside somebody who does not share the port."""
+    monkeypatch.undo()
+    with taken_port() as port:
+        (free,) = ports_side_by_side(1)
+        settings = Settings(bootstrap_server="127.0.0.1:1", listen=f"127.0.0.1:{port}", node_ports=f"{free}-{free}")
+        worker = await WorkerProcess.start(Start(1, settings))
+
+        assert await worker.receive() == Failed(f"cannot listen on 127.0.0.1:{port}: Address already in use", True)
+        assert await worker.receive() is None
+        assert await worker.end() == 2
 
 
 async def test_settings_are_not_shown_to_others(monkeypatch: pytest.MonkeyPatch) -> None:

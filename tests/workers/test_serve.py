@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -19,11 +20,13 @@ import pytest
 
 from shareproxy.cluster.addresses import Address, parse_address
 from shareproxy.protocol.messages import ApiVersionsRequest, ListGroupsRequest
-from shareproxy.proxy.listening import check_free
+from shareproxy.proxy.listening import hold
+from shareproxy.testing.ports import ports_side_by_side
 from shareproxy.testing.simulated import SimulatedCluster
 from tests.proxy.fake_broker import HOST, Client, taken_port
 from tests.proxy.frames import request
-from tests.support.command import Served, run_shareproxy, serving
+from tests.support.command import Served, clean_environment, run_shareproxy, serving
+from tests.support.waiting import wait_until
 
 pytestmark = [
     pytest.mark.timeout(180),
@@ -189,7 +192,8 @@ async def test_supervisor_that_is_killed_leaves_nothing(cluster: SimulatedCluste
         served.process.wait()
 
         await until(lambda: not any(map(alive, orphans)), "the workers end")
-        check_free([parse_address(served.bootstrap_servers), Address(HOST, served.node_port(1))])
+        for held in hold([parse_address(served.bootstrap_servers), Address(HOST, served.node_port(1))]):
+            held.close()
 
 
 async def test_one_worker_can_be_told_to_end(cluster: SimulatedCluster) -> None:
@@ -287,8 +291,41 @@ def test_taken_port_is_named_once() -> None:
         flags = ("--bootstrap-server", f"{HOST}:1", "--workers", "2", "--listen", f"{HOST}:{port}")
         done = run_shareproxy("serve", *flags)
 
-    assert done.returncode == 2
+    assert done.returncode == 1
     assert done.stderr == f"shareproxy: cannot listen on {HOST}:{port}: Address already in use\n"
+
+
+def test_of_two_services_that_start_together_one_serves(tmp_path: Path) -> None:
+    """The other one says so, with an exit code that lets a service manager try again."""
+    ports = ports_side_by_side(2)
+    flags = ["--bootstrap-server", f"{HOST}:1", "--workers", "2"]
+    flags += ["--listen", f"{HOST}:{ports[0]}", "--node-ports", f"{ports[1]}-{ports[1]}"]
+    logs = [tmp_path / "one.log", tmp_path / "other.log"]
+    with contextlib.ExitStack() as stack:
+        both = []
+        for log in logs:
+            output = stack.enter_context(log.open("wb"))
+            command = [sys.executable, "-m", "shareproxy", "serve", *flags]
+            both.append(subprocess.Popen(command, stdout=output, stderr=output, env=clean_environment()))
+            stack.callback(both[-1].wait)
+            stack.callback(both[-1].terminate)
+
+        wait_until(lambda: any(one.poll() is not None for one in both), "one of them ends", PATIENCE)
+        refused = 0 if both[0].poll() is not None else 1
+        wait_until(lambda: '"serving"' in logs[1 - refused].read_text(), "the other one serves", PATIENCE)
+
+        assert both[refused].returncode == 1
+        assert logs[refused].read_text() == f"shareproxy: cannot listen on {HOST}:{ports[0]}: Address already in use\n"
+        assert both[1 - refused].poll() is None
+
+
+def test_http_address_that_is_not_known_is_named() -> None:
+    """As a port that is taken: it may be known later."""
+    done = run_shareproxy("serve", "--bootstrap-server", f"{HOST}:1", "--http", "no-such-host.invalid:1234")
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("shareproxy: http: cannot listen on no-such-host.invalid:1234: ")
+    assert done.stderr.count("\n") == 1
 
 
 def test_port_0_is_no_port_for_several() -> None:

@@ -13,8 +13,9 @@ from structlog.testing import capture_logs
 
 from shareproxy.cluster.errors import PropertiesError
 from shareproxy.cluster.security import PLAINTEXT
-from shareproxy.config import ConfigError, Settings, load_settings
+from shareproxy.config import CannotListen, ConfigError, Settings, load_settings
 from shareproxy.observe.worker_metrics import WorkerState
+from shareproxy.proxy.listening import hold
 from shareproxy.service import proxy_settings
 from shareproxy.testing.ports import ports_side_by_side
 from shareproxy.workers import process, supervisor
@@ -135,6 +136,27 @@ async def test_worker_that_cannot_start_says_why(start: StartUp) -> None:
     """At the start there is no second attempt: the settings are wrong."""
     with pytest.raises(ConfigError, match=r"tls\.certificate: gone"):
         await start("serves", "fails")
+
+
+async def test_worker_that_cannot_listen_is_no_matter_of_settings(start: StartUp) -> None:
+    """An address may be gone since the supervisor held it, and come back."""
+    with pytest.raises(CannotListen, match=r"^cannot listen on 192\.0\.2\.1:1: gone$"):
+        await start("serves", "cannot_listen")
+
+
+async def test_ports_are_kept_until_the_end(start: StartUp) -> None:
+    """Nobody else takes them, though these workers do not bind them at all."""
+    workers = await start("serves", "serves")
+    addresses = [address for address, _ in workers._proxy_settings.addresses()]
+    assert len(addresses) == 3
+
+    for address in addresses:
+        with pytest.raises(OSError, match=f"cannot listen on {address}: Address already in use"):
+            hold([address])
+    await workers.stop(0, 0)
+
+    for held in hold(addresses):
+        held.close()
 
 
 async def test_one_that_dies_at_once_does_not_end_those_that_serve(
@@ -268,17 +290,41 @@ async def test_worker_that_refuses_a_reload_is_named(start: StartUp) -> None:
         await workers.reload(settings(2))
 
 
-async def test_worker_that_does_not_answer_a_reload_is_named(start: StartUp, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The others have the new settings."""
+async def test_worker_that_does_not_answer_a_reload_follows_later(
+    start: StartUp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was told; one line names it."""
     monkeypatch.setattr(supervisor, "ANSWER_SECONDS", 0.05)
     workers = await start("serves", "serves")
     pid = pids(workers)[1]
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
 
-    with pytest.raises(ConfigError, match="worker 2: did not answer in time"):
+    with capture_logs() as logs:
+        await workers.reload(settings(2, **{"limits.max_connections": 50}))
+
+    assert logs == [{"event": "worker reloads later", "log_level": "warning", "worker": 2, "pid": pid}]
+    os.kill(pid, signal.SIGCONT)
+    monkeypatch.setattr(supervisor, "REFRESH_SECONDS", 60.0)
+    await workers.refresh()
+    assert workers.meter()["counters"]["limit"] == {"1": 25, "2": 25}
+
+
+async def test_worker_that_refuses_a_reload_later_is_named(start: StartUp, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for its answer any more, and nobody else would know."""
+    monkeypatch.setattr(supervisor, "ANSWER_SECONDS", 0.05)
+    workers = await start("serves", "refuses")
+    pid = pids(workers)[1]
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+
+    with capture_logs() as logs:
         await workers.reload(settings(2))
-    os.kill(pid, signal.SIGKILL)
+        os.kill(pid, signal.SIGCONT)
+        await eventually(lambda: len(logs) == 2)
+
+    assert [line["event"] for line in logs] == ["worker reloads later", "worker not reloaded"]
+    assert (logs[1]["worker"], logs[1]["error"]) == (2, "cannot be read")
 
 
 async def test_certificates_are_read_here_first(monkeypatch: pytest.MonkeyPatch) -> None:
