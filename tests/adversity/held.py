@@ -18,6 +18,10 @@ class Held(NamedTuple):
     descriptors: int
     tasks: int
 
+    def within(self, before: Held) -> bool:
+        """Tell whether it is no more than before; what somebody else has given back meanwhile does not count."""
+        return self.descriptors <= before.descriptors and self.tasks <= before.tasks
+
 
 def held() -> Held:
     """Count this process's open files and the running loop's tasks."""
