@@ -130,17 +130,20 @@ class ShareDriver:
             bootstrap_servers = kafka.bootstrap_servers
         self._client = {"bootstrap.servers": bootstrap_servers, **(client_properties or {})}
         self._jvm = DriverProcess(jar_dir)
+        self._owns_jvm = True
 
     def connected_to(self, bootstrap_servers: str, client_properties: Mapping[str, str] | None = None) -> "ShareDriver":
         """Return a driver in the same JVM that talks to another address, or as another user; it need not be closed."""
         other = object.__new__(ShareDriver)
         other._client = {"bootstrap.servers": bootstrap_servers, **(client_properties or {})}
         other._jvm = self._jvm
+        other._owns_jvm = False
         return other
 
     def close(self) -> None:
-        """Close all clients in order, then end the JVM."""
-        self._jvm.close()
+        """Close all clients in order, then end the JVM; one made by `connected_to` leaves that to the first."""
+        if self._owns_jvm:
+            self._jvm.close()
 
     def __enter__(self) -> Self:
         return self

@@ -40,7 +40,7 @@ def test_metrics_after_real_clients(
 
     with serving(kafka.bootstrap_servers, "--log-level", "debug", "--lag-source", "summary") as served:
         served.wait_until_ready()
-        with driver.connected_to(served.bootstrap_servers) as client:
+        with ShareDriver(kafka, bootstrap_servers=served.bootstrap_servers) as client:  # its clients end with it
             client.produce(topic, 0, count=RECORDS)
             (row,) = client.list_share_group_offsets(layout.group, {topic: [0]})
             assert row.lag is not None
