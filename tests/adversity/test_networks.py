@@ -81,6 +81,7 @@ async def test_broker_that_cannot_be_reached_by_silence_closes_its_clients(
                 assert await served.ask(opaque_request(2)) == opaque_answer(2, b"\2")
                 assert await lost.rest() == b""
                 assert await served.ask(opaque_request(3)) == opaque_answer(3, b"\2")
+            await eventually(lambda: len(logs) == 2)  # the second client's end is noticed a turn of the loop later
 
         closed = [(line["reason"], line["log_level"]) for line in logs]
         assert closed == [("broker_unreachable", "warning"), ("client_closed", "info")]
