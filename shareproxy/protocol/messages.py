@@ -552,6 +552,29 @@ class FindCoordinatorResponse(Response, gc=False):
     unknown_tags: UnknownTags = ()
 
 
+class IncrementalAlterConfigsResponseAlterConfigsResourceResponse(ProtocolStruct, gc=False):
+    """`AlterConfigsResourceResponse` of IncrementalAlterConfigsResponse."""
+
+    error_code: int = 0
+    error_message: str | None = ""
+    resource_type: int = 0
+    resource_name: str = ""
+    unknown_tags: UnknownTags = ()
+
+
+class IncrementalAlterConfigsResponse(Response, gc=False):
+    """IncrementalAlterConfigsResponse 0-1, API key 44."""
+
+    schema_name: ClassVar[str] = "IncrementalAlterConfigsResponse"
+    api_key: ClassVar[int] = 44
+    min_version: ClassVar[int] = 0
+    max_version: ClassVar[int] = 1
+    first_flexible_version: ClassVar[int] = 1
+    throttle_time_ms: int = 0
+    responses: list[IncrementalAlterConfigsResponseAlterConfigsResourceResponse] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
 class ListGroupsResponseListedGroup(ProtocolStruct, gc=False):
     """`ListedGroup` of ListGroupsResponse."""
 
@@ -682,6 +705,36 @@ class MetadataResponse(Response, gc=False):
     topics: list[MetadataResponseTopic] = field(default_factory=list)
     cluster_authorized_operations: int = -2147483648
     error_code: int = 0
+    unknown_tags: UnknownTags = ()
+
+
+class OffsetCommitResponsePartition(ProtocolStruct, gc=False):
+    """`OffsetCommitResponsePartition` of OffsetCommitResponse."""
+
+    partition_index: int = 0
+    error_code: int = 0
+    unknown_tags: UnknownTags = ()
+
+
+class OffsetCommitResponseTopic(ProtocolStruct, gc=False):
+    """`OffsetCommitResponseTopic` of OffsetCommitResponse."""
+
+    name: str = ""
+    topic_id: bytes = bytes(16)
+    partitions: list[OffsetCommitResponsePartition] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class OffsetCommitResponse(Response, gc=False):
+    """OffsetCommitResponse 2-10, API key 8."""
+
+    schema_name: ClassVar[str] = "OffsetCommitResponse"
+    api_key: ClassVar[int] = 8
+    min_version: ClassVar[int] = 2
+    max_version: ClassVar[int] = 10
+    first_flexible_version: ClassVar[int] = 8
+    throttle_time_ms: int = 0
+    topics: list[OffsetCommitResponseTopic] = field(default_factory=list)
     unknown_tags: UnknownTags = ()
 
 
@@ -1117,6 +1170,39 @@ class ShareGroupDescribeResponse(Response, gc=False):
     unknown_tags: UnknownTags = ()
 
 
+class ShareGroupHeartbeatResponseTopicPartitions(ProtocolStruct, gc=False):
+    """`TopicPartitions` of ShareGroupHeartbeatResponse."""
+
+    topic_id: bytes = bytes(16)
+    partitions: list[int] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class ShareGroupHeartbeatResponseAssignment(ProtocolStruct, gc=False):
+    """`Assignment` of ShareGroupHeartbeatResponse."""
+
+    topic_partitions: list[ShareGroupHeartbeatResponseTopicPartitions] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class ShareGroupHeartbeatResponse(Response, gc=False):
+    """ShareGroupHeartbeatResponse 1, API key 76."""
+
+    schema_name: ClassVar[str] = "ShareGroupHeartbeatResponse"
+    api_key: ClassVar[int] = 76
+    min_version: ClassVar[int] = 1
+    max_version: ClassVar[int] = 1
+    first_flexible_version: ClassVar[int] = 0
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    error_message: str | None = None
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: ShareGroupHeartbeatResponseAssignment | None = None
+    unknown_tags: UnknownTags = ()
+
+
 class AlterShareGroupOffsetsRequestPartition(ProtocolStruct, gc=False):
     """`AlterShareGroupOffsetsRequestPartition` of AlterShareGroupOffsetsRequest."""
 
@@ -1406,6 +1492,38 @@ class FindCoordinatorRequest(Request[FindCoordinatorResponse], gc=False):
     unknown_tags: UnknownTags = ()
 
 
+class IncrementalAlterConfigsRequestAlterableConfig(ProtocolStruct, gc=False):
+    """`AlterableConfig` of IncrementalAlterConfigsRequest."""
+
+    name: str = ""
+    config_operation: int = 0
+    value: str | None = ""
+    unknown_tags: UnknownTags = ()
+
+
+class IncrementalAlterConfigsRequestAlterConfigsResource(ProtocolStruct, gc=False):
+    """`AlterConfigsResource` of IncrementalAlterConfigsRequest."""
+
+    resource_type: int = 0
+    resource_name: str = ""
+    configs: list[IncrementalAlterConfigsRequestAlterableConfig] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class IncrementalAlterConfigsRequest(Request[IncrementalAlterConfigsResponse], gc=False):
+    """IncrementalAlterConfigsRequest 0-1, API key 44."""
+
+    schema_name: ClassVar[str] = "IncrementalAlterConfigsRequest"
+    api_key: ClassVar[int] = 44
+    response_class: ClassVar[type[Response]] = IncrementalAlterConfigsResponse
+    min_version: ClassVar[int] = 0
+    max_version: ClassVar[int] = 1
+    first_flexible_version: ClassVar[int] = 1
+    resources: list[IncrementalAlterConfigsRequestAlterConfigsResource] = field(default_factory=list)
+    validate_only: bool = False
+    unknown_tags: UnknownTags = ()
+
+
 class ListGroupsRequest(Request[ListGroupsResponse], gc=False):
     """ListGroupsRequest 0-5, API key 16."""
 
@@ -1490,6 +1608,43 @@ class MetadataRequest(Request[MetadataResponse], gc=False):
     allow_auto_topic_creation: bool = True
     include_cluster_authorized_operations: bool = False
     include_topic_authorized_operations: bool = False
+    unknown_tags: UnknownTags = ()
+
+
+class OffsetCommitRequestPartition(ProtocolStruct, gc=False):
+    """`OffsetCommitRequestPartition` of OffsetCommitRequest."""
+
+    partition_index: int = 0
+    committed_offset: int = 0
+    committed_leader_epoch: int = -1
+    committed_metadata: str | None = ""
+    unknown_tags: UnknownTags = ()
+
+
+class OffsetCommitRequestTopic(ProtocolStruct, gc=False):
+    """`OffsetCommitRequestTopic` of OffsetCommitRequest."""
+
+    name: str = ""
+    topic_id: bytes = bytes(16)
+    partitions: list[OffsetCommitRequestPartition] = field(default_factory=list)
+    unknown_tags: UnknownTags = ()
+
+
+class OffsetCommitRequest(Request[OffsetCommitResponse], gc=False):
+    """OffsetCommitRequest 2-10, API key 8."""
+
+    schema_name: ClassVar[str] = "OffsetCommitRequest"
+    api_key: ClassVar[int] = 8
+    response_class: ClassVar[type[Response]] = OffsetCommitResponse
+    min_version: ClassVar[int] = 2
+    max_version: ClassVar[int] = 10
+    first_flexible_version: ClassVar[int] = 8
+    group_id: str = ""
+    generation_id_or_member_epoch: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+    retention_time_ms: int = -1
+    topics: list[OffsetCommitRequestTopic] = field(default_factory=list)
     unknown_tags: UnknownTags = ()
 
 
@@ -1769,6 +1924,23 @@ class ShareGroupDescribeRequest(Request[ShareGroupDescribeResponse], gc=False):
     unknown_tags: UnknownTags = ()
 
 
+class ShareGroupHeartbeatRequest(Request[ShareGroupHeartbeatResponse], gc=False):
+    """ShareGroupHeartbeatRequest 1, API key 76."""
+
+    schema_name: ClassVar[str] = "ShareGroupHeartbeatRequest"
+    api_key: ClassVar[int] = 76
+    response_class: ClassVar[type[Response]] = ShareGroupHeartbeatResponse
+    min_version: ClassVar[int] = 1
+    max_version: ClassVar[int] = 1
+    first_flexible_version: ClassVar[int] = 0
+    group_id: str = ""
+    member_id: str = ""
+    member_epoch: int = 0
+    rack_id: str | None = None
+    subscribed_topic_names: list[str] | None = None
+    unknown_tags: UnknownTags = ()
+
+
 MESSAGES: tuple[type[Message], ...] = (
     AlterShareGroupOffsetsResponse,
     ApiVersionsResponse,
@@ -1783,10 +1955,12 @@ MESSAGES: tuple[type[Message], ...] = (
     DescribeTransactionsResponse,
     FetchResponse,
     FindCoordinatorResponse,
+    IncrementalAlterConfigsResponse,
     ListGroupsResponse,
     ListOffsetsResponse,
     ListTransactionsResponse,
     MetadataResponse,
+    OffsetCommitResponse,
     OffsetFetchResponse,
     ProduceResponse,
     ReadShareGroupStateResponse,
@@ -1798,6 +1972,7 @@ MESSAGES: tuple[type[Message], ...] = (
     ShareAcknowledgeResponse,
     ShareFetchResponse,
     ShareGroupDescribeResponse,
+    ShareGroupHeartbeatResponse,
     AlterShareGroupOffsetsRequest,
     ApiVersionsRequest,
     ConsumerGroupDescribeRequest,
@@ -1811,10 +1986,12 @@ MESSAGES: tuple[type[Message], ...] = (
     DescribeTransactionsRequest,
     FetchRequest,
     FindCoordinatorRequest,
+    IncrementalAlterConfigsRequest,
     ListGroupsRequest,
     ListOffsetsRequest,
     ListTransactionsRequest,
     MetadataRequest,
+    OffsetCommitRequest,
     OffsetFetchRequest,
     ProduceRequest,
     ReadShareGroupStateRequest,
@@ -1824,4 +2001,5 @@ MESSAGES: tuple[type[Message], ...] = (
     ShareAcknowledgeRequest,
     ShareFetchRequest,
     ShareGroupDescribeRequest,
+    ShareGroupHeartbeatRequest,
 )
