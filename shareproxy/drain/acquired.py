@@ -1,0 +1,1 @@
+"""Keep the offsets that a member holds, and what became of each."""

@@ -1,0 +1,1 @@
+"""Decide what a member of a share group does: joins, beats, leaves."""

@@ -1,0 +1,1 @@
+"""Decide which offsets a consumer group commits."""

@@ -1,0 +1,1 @@
+"""Run one share session with one broker: epochs, fetches, acknowledgements."""
