@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from operator import attrgetter
+from itertools import islice, repeat
+from operator import attrgetter, lt, sub
 from typing import Final, NamedTuple
 
 from shareproxy.cluster.errors import ClusterError
@@ -41,24 +42,68 @@ from shareproxy.protocol.messages import (
 Ends = Mapping[TopicKey, Mapping[int, int]]
 NO_ENDS: Final[Mapping[int, int]] = {}
 
-by_partition: Final = attrgetter("partition")
+partition_index: Final = attrgetter("partition_index")
 
 
-class TopicRows(NamedTuple):
+class Columns(NamedTuple):
+    """The numbers of many rows, each kind in a list of its own, by partition: C loops are quicker over those."""
+
+    partitions: list[int]
+    start_offsets: list[int]
+    lags: list[int]
+    leader_epochs: list[int]
+
+
+class TopicRows:
     """Rows with a lag of one topic, as one broker answered them.
 
-    Attributes:
+    Args:
+        key: name and id of the topic.
+        rows: each with a lag.
         before: end offsets read before the broker was asked.
     """
 
-    key: TopicKey
-    rows: Sequence[DescribeShareGroupOffsetsResponsePartition]
-    before: Mapping[int, int]
+    __slots__ = ("before", "columns", "key")
+
+    def __init__(
+        self,
+        key: TopicKey,
+        rows: Sequence[DescribeShareGroupOffsetsResponsePartition],
+        before: Mapping[int, int],
+    ) -> None:
+        # made before the end offsets are there, in the time in which they are waited for
+        self.key, self.columns, self.before = key, _columns(rows), before
+
+    @property
+    def partitions(self) -> Sequence[int]:
+        """The partition numbers, in order."""
+        return self.columns.partitions
+
+
+def _columns(rows: Sequence[DescribeShareGroupOffsetsResponsePartition]) -> Columns:
+    partitions = [row.partition_index for row in rows]
+    if not all(map(lt, partitions, islice(partitions, 1, None))):
+        rows = sorted(rows, key=partition_index)
+        partitions = [row.partition_index for row in rows]
+    return Columns(
+        partitions,
+        [row.start_offset for row in rows],
+        [row.lag for row in rows],
+        [row.leader_epoch for row in rows],
+    )
 
 
 def has_lag(row: DescribeShareGroupOffsetsResponsePartition) -> bool:
     """Tell whether nothing is left to be found out about a row: −1 and other negative numbers need a closer look."""
     return row.lag >= 0 and row.start_offset >= 0 and not row.error_code
+
+
+def with_lag(
+    rows: Sequence[DescribeShareGroupOffsetsResponsePartition],
+) -> list[DescribeShareGroupOffsetsResponsePartition]:
+    """Return the rows of which nothing is left to be found out, mostly all of them."""
+    # `has_lag` written out: a call per row costs more than the question
+    return [row for row in rows if row.lag >= 0 and row.start_offset >= 0 and not row.error_code]
 
 
 def report_rows(topic: TopicRows, ends: Mapping[int, int]) -> list[PartitionLag]:
@@ -72,32 +117,48 @@ def report_rows(topic: TopicRows, ends: Mapping[int, int]) -> list[PartitionLag]
         topic: the broker's rows.
         ends: end offsets read afterwards.
     """
-    (name, topic_id), asked, before = topic
-    broker = Source.BROKER
-    found: list[PartitionLag] = []
-    add = found.append
-    ordered, last = True, -1
-    for row in asked:
-        partition, start, lag = row.partition_index, row.start_offset, row.lag
-        end = ends.get(partition)
-        count = None
-        if end is not None:
-            count = end - start - lag
-            if count < 0:
-                end = count = None  # a new leader that has not caught up yet: not an end to show beside this lag
-            elif count and before.get(partition) != end:
-                count = None
-        epoch = row.leader_epoch
-        # the status is ok by default
-        add(
-            PartitionLag(name, topic_id, partition, start, end, epoch if epoch >= 0 else None, count, lag, broker, True)
+    name, topic_id = topic.key
+    partitions, starts, lags, leader_epochs = topic.columns
+    epochs: Sequence[int | None] = leader_epochs
+    if leader_epochs and min(leader_epochs) < 0:
+        epochs = [epoch if epoch >= 0 else None for epoch in leader_epochs]
+    shown, counts = _ends_and_counts(topic, ends)
+    # the status is ok by default
+    return list(
+        map(
+            PartitionLag,
+            repeat(name),
+            repeat(topic_id),
+            partitions,
+            starts,
+            shown,
+            epochs,
+            counts,
+            lags,
+            repeat(Source.BROKER),
+            repeat(True),
         )
-        if partition < last:
-            ordered = False
-        last = partition
-    if not ordered:
-        found.sort(key=by_partition)
-    return found
+    )
+
+
+def _ends_and_counts(topic: TopicRows, ends: Mapping[int, int]) -> tuple[Sequence[int | None], Sequence[int | None]]:
+    """Return the end offset and the count of completed records of each row, as far as they fit the row."""
+    partitions, starts, lags, _ = topic.columns
+    found = list(map(ends.get, partitions))
+    before = list(map(topic.before.get, partitions))
+    if None not in found:
+        counts = list(map(sub, map(sub, found, starts), lags))
+        if not any(counts) or (min(counts) >= 0 and before == found):
+            return found, counts
+    shown: list[int | None] = []
+    certain: list[int | None] = []
+    for start, waiting, end, end_before in zip(starts, lags, found, before, strict=True):
+        count = None if end is None else end - start - waiting
+        if count is not None and count < 0:
+            end = count = None  # a new leader that has not caught up yet: not an end to show beside this lag
+        shown.append(end)
+        certain.append(None if count and end_before != end else count)
+    return shown, certain
 
 
 async def read_ends(
@@ -125,7 +186,7 @@ async def read_ends(
     wanted: dict[TopicKey, dict[int, None]] = {}
     for topic in topics:
         partitions = wanted.setdefault(topic.key, {})
-        partitions.update(dict.fromkeys([row.partition_index for row in topic.rows]))
+        partitions.update(dict.fromkeys(topic.partitions))
         await slices.turn()
     if not wanted:
         return {}
@@ -225,6 +286,6 @@ def _take(
         key = keys.get(topic.name)
         if key is not None:
             offsets = found[key]
-            for row in topic.partitions:
-                if not row.error_code and row.offset >= 0:
-                    offsets[row.partition_index] = row.offset
+            offsets.update(
+                {row.partition_index: row.offset for row in topic.partitions if not row.error_code and row.offset >= 0}
+            )

@@ -13,7 +13,15 @@ from operator import attrgetter
 from typing import Final
 
 from shareproxy.lag.arithmetic import UNKNOWN
-from shareproxy.lag.broker_rows import NO_ENDS, Ends, TopicRows, has_lag, read_ends, report_rows
+from shareproxy.lag.broker_rows import (
+    NO_ENDS,
+    Ends,
+    TopicRows,
+    has_lag,
+    read_ends,
+    report_rows,
+    with_lag,
+)
 from shareproxy.lag.brokers import TIMED_OUT, Brokers, Trouble
 from shareproxy.lag.ends_behind import EndsAsked, TopicKey
 from shareproxy.lag.group_errors import (
@@ -44,7 +52,10 @@ from shareproxy.lag.sources import (
 from shareproxy.lag.unlisted import StateProbe
 from shareproxy.protocol.errors import ErrorCode
 from shareproxy.protocol.ids import GroupId, NodeId, TopicId
-from shareproxy.protocol.messages import ShareGroupDescribeResponseDescribedGroup
+from shareproxy.protocol.messages import (
+    DescribeShareGroupOffsetsResponsePartition,
+    ShareGroupDescribeResponseDescribedGroup,
+)
 
 # Parts of the time that is left at each step: whoever hangs in one leaves some for the next. See `group_rows` for how
 # early a coordinator that holds its answer back is worked around.
@@ -59,6 +70,7 @@ ROWS_PER_SECOND: Final = 5_000
 STATES_AT_A_TIME: Final = 16
 
 Described = ShareGroupDescribeResponseDescribedGroup
+Row = DescribeShareGroupOffsetsResponsePartition
 TopicFilter = frozenset[str] | None
 
 NO_LAG_IN_ANSWER: Final = Trouble(
@@ -226,7 +238,7 @@ class _Look:
             everything[name, topic_id] = [row.partition_index for row in topic.partitions]
             if wanted is not None and name not in wanted:
                 continue
-            whole = [] if pinned else [row for row in topic.partitions if has_lag(row)]
+            whole: Sequence[Row] = [] if pinned else with_lag(topic.partitions)
             if whole:
                 before = self._memory.ends_before(topic_id, self._started)
                 rows_with_lag.append(TopicRows((name, topic_id), whole, before))
@@ -500,7 +512,7 @@ def _sizes(works: Iterable[_Work]) -> dict[str, int]:
     for work in works:
         counts = Counter(item.topic for item in work.readings)
         for topic in work.rows:
-            counts[topic.key[0]] += len(topic.rows)
+            counts[topic.key[0]] += len(topic.partitions)
         for name, count in counts.items():
             sizes[name] = max(count, sizes.get(name, 0))
     return sizes
