@@ -1,0 +1,1 @@
+"""What draining a queue costs, beside the share consumers that others make."""
