@@ -199,8 +199,9 @@ async def read_ends(
     keys = {key[0]: key for key in wanted}
     requests: Mapping[NodeId, Sequence[ListOffsetsTopic]] = {}
     if asked is not None and asked.question.covers(wanted) and asked.question.still_true(metadata.topics):
-        with contextlib.suppress(ClusterError):
-            _take(await asked.answer, keys, found)
+        for answer in asked.answers:
+            with contextlib.suppress(ClusterError):
+                _take(await answer, keys, found)
     else:
         requests = await _requests(metadata, wanted)
         if group is not None:

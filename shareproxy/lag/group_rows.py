@@ -80,7 +80,7 @@ class GroupRows:
     ) -> None:
         for answer in self._first.values():
             if isinstance(answer, Listing) and answer.ends is not None:
-                self._tasks.append(answer.ends.answer)
+                self._tasks += answer.ends.answers
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

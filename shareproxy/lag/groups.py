@@ -119,15 +119,18 @@ class Listings(CoordinatorQuestion):
         )
         behind, ends = self._ends, None
         if behind is not None and behind.node_id == node_id and version > 0:
+            first, *others = behind.requests(deadline)
             response, answer = await self._brokers.request_pair(
                 node_id,
                 request,
-                behind.request(deadline),
+                first,
                 deadline=deadline,
                 max_version=version,
                 purpose=self._purpose,
             )
-            ends = EndsAsked(behind, answer)
+            ask = self._brokers.request
+            rest = [asyncio.ensure_future(ask(node_id, other, deadline=deadline)) for other in others]
+            ends = EndsAsked(behind, [answer, *rest])
         else:
             response = await self._brokers.request(
                 node_id, request, deadline=deadline, max_version=version, purpose=self._purpose
@@ -142,7 +145,7 @@ class Listings(CoordinatorQuestion):
                     else Listing(row.topics, version > 0, ends)
                 )
         if ends is not None and not any(isinstance(answer, Listing) for answer in found.values()):
-            ends.answer.cancel()
+            ends.cancel()
         return found
 
 

@@ -187,11 +187,11 @@ class _Look:
         for work in works:
             route = routes[work.group]
             work.coordinator = None if isinstance(route, Trouble) else route
-        # asked first, so that a listing that is held back does not hold it back too
-        describing = asyncio.ensure_future(self._describe(works, routes))
         listing_deadline = share_of_time(self._deadline, LISTING_SHARE)
-        try:
-            async with GroupRows(self._brokers, self._memory, names, routes, listing_deadline) as rows:
+        async with GroupRows(self._brokers, self._memory, names, routes, listing_deadline) as rows:
+            # on another connection, so that a listing that is held back does not hold it back too
+            describing = asyncio.ensure_future(self._describe(works, routes))
+            try:
                 late = {name: by_name[name] for name in await rows.settle()}
                 ready = [work for work in works if work.group not in late]
                 await self._take_all(ready, rows)
@@ -199,9 +199,9 @@ class _Look:
                     tasks.create_task(self._finish(ready, describing))
                     if late:
                         tasks.create_task(self._finish_late(late, rows, describing))
-        finally:
-            describing.cancel()
-            await asyncio.gather(describing, return_exceptions=True)
+            finally:
+                describing.cancel()
+                await asyncio.gather(describing, return_exceptions=True)
         slices = Slices()
         return [await _finished(work, self._row_ends, slices) for work in works]
 
