@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from fuzz.dice import Dice
 from fuzz.messages import REQUESTS, RESPONSES, build, read
+from fuzz.targets.addresses import as_written
 from fuzz.targets.lag_answers import answer_to
 from shareproxy.protocol import interpreter
 from shareproxy.protocol.headers import request_header_version, response_header_version, sized
@@ -27,6 +28,7 @@ from shareproxy.protocol.messages import (
 )
 from shareproxy.protocol.plan import plan_for
 from shareproxy.proxy.exchange import TOKEN_ROUNDS
+from shareproxy.proxy.hints import HINTED
 
 _LAG: Final = DescribeShareGroupOffsetsRequest.api_key
 TOKEN: Final = -1
@@ -45,13 +47,17 @@ class Asked(NamedTuple):
 class Broker:
     """What one broker has read of one connection.
 
+    Args:
+        tells_lag_version: whether its ApiVersions name DescribeShareGroupOffsets.
+
     Attributes:
         asked: requests in order, those without an answer left out.
         gone: whether it has read something for which brokers close the connection.
         received: all frames, without their size.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, tells_lag_version: bool = True) -> None:
+        self._tells_lag_version = tells_lag_version
         self.asked: deque[Asked] = deque()
         self.gone = False
         self.received: list[bytes] = []
@@ -128,7 +134,11 @@ class Broker:
                 self._tokens = TOKEN_ROUNDS.get(question.mechanism, 1)
         elif isinstance(answer, ApiVersionsResponse):
             answer.error_code = dice.choose((0, 0, 42, 129))
-            answer.api_keys.append(ApiVersionsResponseApiVersion(_LAG, 0, dice.choose((0, 1, 2))))
+            others = [row for row in answer.api_keys if row.api_key != _LAG]
+            told = ApiVersionsResponseApiVersion(_LAG, 0, dice.choose((0, 1, 2)))
+            answer.api_keys = [*others, told] if self._tells_lag_version else others
+        elif asked.api_key in HINTED and answer.node_endpoints and not as_written(answer):
+            answer.node_endpoints = []
         header = interpreter.encode(
             plan_for(ResponseHeader, response_header_version(message, version)), ResponseHeader(asked.correlation_id)
         )

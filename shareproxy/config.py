@@ -57,6 +57,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             want it, SASL. Clients need milliseconds; Kafka's own connection set-up gives up after 30 s too.
         slow_request_timeout: seconds in which a client in the middle of a request must send a KiB for each of them.
             Clients give up a request after 30 s.
+        stalled_timeout: seconds without a byte while one side is not read because the other takes nothing, 0 for no
+            such limit: brokers close a client that does not read after ten minutes.
         idle_timeout: seconds without a byte and without anything in flight, 0 for no such limit: brokers close after
             ten minutes, clients after nine, so anything below that only makes them connect anew.
     """
@@ -69,6 +71,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     connect_timeout: Seconds = 5.0
     unauthenticated_timeout: Seconds = 30.0
     slow_request_timeout: Seconds = 30.0
+    stalled_timeout: SecondsOrOff = 600.0
     idle_timeout: SecondsOrOff = 0.0
 
 
@@ -286,8 +289,9 @@ def _convert(flat: Mapping[str, object], source: str) -> Settings:
     except msgspec.ValidationError as error:
         key = re.sub(r"^\$\.?", "", str(error).partition(" - at ")[2].strip("`"))
         raise ConfigError(f"{source}: {_wanted(key)}") from None
-    if 0 < settings.limits.idle_timeout < LEAST_SECONDS:
-        raise ConfigError(f"{source}: {_wanted('limits.idle_timeout')}")
+    for key in ("idle_timeout", "stalled_timeout"):
+        if 0 < getattr(settings.limits, key) < LEAST_SECONDS:
+            raise ConfigError(f"{source}: {_wanted(f'limits.{key}')}")
     return settings
 
 

@@ -17,8 +17,9 @@ from typing import Any, Final, Protocol
 
 import structlog
 
+from shareproxy import early_hangup
 from shareproxy.config import ConfigError, Settings
-from shareproxy.service_log import configure_log
+from shareproxy.service_log import configure_log, flush_log, libraries_logged
 from shareproxy.systemd import ALIVE, READY, STOPPING, Systemd
 
 # objects of a service live on; these thresholds keep the collector from walking them on every large answer
@@ -130,6 +131,8 @@ class _Life:
                 loop.add_signal_handler(number, self._told_to_stop)
         if hasattr(signal, "SIGHUP"):
             loop.add_signal_handler(signal.SIGHUP, self._reload.set)
+            if early_hangup.came():
+                self._reload.set()
 
     def _told_to_stop(self) -> None:
         (self._hurried if self._stopped.is_set() else self._stopped).set()
@@ -174,8 +177,11 @@ def run(settings: Settings, main: Callable[[], Coroutine[Any, Any, None]], *, wo
     """
     configure_log(settings.log, worker=worker)
     allow_open_files()
-    with asyncio.Runner(loop_factory=event_loop(settings.event_loop)) as runner:
-        runner.run(main())
+    try:
+        with libraries_logged(), asyncio.Runner(loop_factory=event_loop(settings.event_loop)) as runner:
+            runner.run(main())
+    finally:
+        flush_log()  # what is said about its end comes behind
 
 
 def event_loop(name: str) -> NewLoop:

@@ -7,11 +7,14 @@ whoever reads them, or end a client's connection because nobody does.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import logging
 import os
 import select
+import sys
 import threading
+from collections.abc import Iterator
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final
 
@@ -129,6 +132,37 @@ def _stderr() -> LogWriter:
 def flush_log() -> None:
     """Wait until what was logged is written, at most one second; for ends of the process that run no exit handlers."""
     _stderr().flush()
+
+
+def say_behind_log(sentence: str) -> bool:
+    """Write a sentence for a person behind the lines so far, and wait for whoever reads no longer than for those.
+
+    Returns:
+        False if nothing is logged in this process, or stderr is not what it was: then it is not written.
+    """
+    if not _stderr.cache_info().currsize or sys.stderr is not sys.__stderr__:
+        return False
+    _stderr().put(sentence)
+    flush_log()
+    return True
+
+
+class _FromLibraries(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        level = "error" if record.levelno >= logging.ERROR else "warning"
+        log, error = structlog.get_logger(), record.exc_info
+        getattr(log, level)("library message", logger=record.name, message=record.getMessage(), exc_info=error)
+
+
+@contextlib.contextmanager
+def libraries_logged() -> Iterator[None]:
+    """Log what libraries say by Python's own logging, asyncio's errors above all; else it goes to stderr by itself."""
+    handler, root = _FromLibraries(logging.WARNING), logging.getLogger()
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
 
 
 def _to_json(event: object, **_: object) -> bytes:

@@ -112,6 +112,7 @@ def test_the_source_of_a_wrong_value_is_named(
         ("exporter.interval", "0.09", "must be a number of seconds, from 0.1 to 86400"),
         ("limits.connect_timeout", "0", "must be a number of seconds, from 0.1 to 86400"),
         ("limits.idle_timeout", "0.05", "must be a number of seconds, 0 for no limit, or 0.1 to 86400"),
+        ("limits.stalled_timeout", "0.05", "must be a number of seconds, 0 for no limit, or 0.1 to 86400"),
         ("limits.idle_timeout", "-1", "must be a number of seconds, 0 for no limit, or 0.1 to 86400"),
         ("stop_delay", "-1", "must be a number of seconds, from 0 to 86400"),
         ("exporter.enabled", "perhaps", "must be true or false"),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import gc
 import json
+import logging
 import os
 import signal
 import socket
@@ -16,7 +19,7 @@ import pytest
 import structlog
 
 from shareproxy.config import Log
-from shareproxy.service_log import LogWriter, configure_log, flush_log
+from shareproxy.service_log import LogWriter, configure_log, flush_log, libraries_logged
 from shareproxy.testing.ports import ports_side_by_side
 from tests.support.command import clean_environment
 from tests.support.waiting import wait_until
@@ -240,3 +243,62 @@ def ended_by_the_proxy(port: int) -> bool:
             while client.recv(4096):
                 pass
     return True
+
+
+def test_what_libraries_say_goes_into_the_log(capfd: pytest.CaptureFixture[str]) -> None:
+    """The event loop's own errors are lines like all others, and not a traceback over several."""
+    configure_log(Log(format="json"))
+
+    async def forgotten() -> None:
+        raise ZeroDivisionError("a bug")
+
+    async def main() -> None:
+        task = asyncio.create_task(forgotten())
+        await asyncio.wait([task])
+        del task
+        gc.collect()
+
+    with libraries_logged():
+        asyncio.run(main())
+        logging.getLogger("somebody").warning("beware of %s", "this")
+    logging.getLogger("somebody").info("nobody wants to know")
+    error, warning = (json.loads(line) for line in logged(capfd).splitlines())
+
+    assert (error["event"], error["level"], error["logger"]) == ("library message", "error", "asyncio")
+    assert error["message"].startswith("Task exception was never retrieved")
+    assert "ZeroDivisionError: a bug" in error["exception"]
+    assert (warning["level"], warning["logger"], warning["message"]) == ("warning", "somebody", "beware of this")
+
+
+SAYS = """
+import asyncio, structlog
+from shareproxy.cli.failures import say
+from shareproxy.config import Settings
+from shareproxy.lifecycle import run
+
+async def main():
+    for number in range(300):
+        structlog.get_logger().warning("line", number=number, text="x" * 100)
+
+run(Settings(), main)
+say("that was all")
+"""
+
+
+def test_last_sentence_comes_behind_the_log() -> None:
+    """Though the log is written by a thread."""
+    done = subprocess.run([sys.executable, "-c", SAYS], capture_output=True, text=True, check=True, timeout=60)
+
+    lines = done.stderr.splitlines()
+    assert [json.loads(line)["number"] for line in lines[:-1]] == list(range(300))
+    assert lines[-1] == "shareproxy: that was all"
+
+
+def test_last_sentence_does_not_wait_for_a_reader_for_ever(pipe: tuple[int, int]) -> None:
+    """A full pipe that nobody reads must not keep the process."""
+    _, writing = pipe
+    fill(writing)
+
+    done = subprocess.run([sys.executable, "-c", SAYS], stderr=writing, check=False, timeout=60)
+
+    assert done.returncode == 0

@@ -85,7 +85,7 @@ def _id(row: Any) -> int:
 
 def _hide(message: type[Response], version: int, before: Response | None, frame: bytes, distance: int) -> None:
     hinted = may_hold_hint(message.api_key, frame[-TAIL_BYTES:])
-    if before is not None and any(addresses_in(before)) and _as_written(before):
+    if before is not None and any(addresses_in(before)) and as_written(before):
         expect(hinted, "the end of an answer with a hint tells", message.schema_name, version, frame)
     whole, refused = _streamed(message, version, frame, len(frame))
     if before is not None:
@@ -126,7 +126,7 @@ def _streamed(message: type[Response], version: int, frame: bytes, step: int) ->
     return b"".join(passed), False
 
 
-def _as_written(answer: Any) -> bool:
+def as_written(answer: Any) -> bool:
     """Tell whether the end of an answer is as brokers write it: it is guessed from there whether there is a hint."""
     last = answer.node_endpoints[-1]
     plain = (last.rack or "").isprintable() and not last.unknown_tags and not _tags(answer)

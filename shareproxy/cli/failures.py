@@ -39,6 +39,9 @@ def say(sentence: str) -> None:
             from shareproxy.cli.tables import printable  # somebody's group may have any name, of two lines even
 
             sentence = printable(sentence)
+        log = sys.modules.get("shareproxy.service_log")  # what does not log has not loaded it
+        if log is not None and log.say_behind_log(f"shareproxy: {sentence}"):
+            return
         with contextlib.suppress(OSError):
             print(f"shareproxy: {sentence}", file=sys.stderr, flush=True)
 
@@ -79,7 +82,11 @@ def exit_code_of(error: BaseException) -> ExitCode | None:
         return ExitCode.UNREACHABLE
     if isinstance(error, AccessDenied):
         return ExitCode.NOT_AUTHORIZED
-    return ExitCode.NO if isinstance(error, AdminError) else None
+    if isinstance(error, AdminError):
+        return ExitCode.NO
+    from shareproxy.drain.errors import DrainError
+
+    return ExitCode.NO if isinstance(error, DrainError) else None
 
 
 def _discard_output() -> None:

@@ -7,12 +7,14 @@ import os
 import signal
 import sys
 
+from shareproxy import early_hangup
+
 # until the command is loaded, Python would answer Ctrl-C with a traceback; the system's own answer is the silent end
 # that shells show as 130
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 # to a service this signal means to read its settings again, which it has yet to read; not to end
-if sys.platform != "win32" and sys.argv[1:2] in (["serve"], ["exporter"]):
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+if sys.platform != "win32" and sys.argv[1:2] in (["serve"], ["exporter"], ["sink"]):
+    early_hangup.remember()
 # what is loaded stays: looking through it for garbage, again and again while it grows, takes a tenth of a short command
 gc.disable()
 

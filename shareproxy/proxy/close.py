@@ -54,6 +54,8 @@ class CloseReason(StrEnum):
     """The client did not get through SASL in time, on brokers that want it."""
     SLOW_REQUEST = "slow_request"
     """The rest of a request came too slowly."""
+    STALLED = "stalled"
+    """One side did not take, or did not answer, what the other had sent, and nothing moved for long."""
     IDLE_TIMEOUT = "idle_timeout"
     """Nothing was in flight and nothing was sent for long."""
     PLAIN_TEXT = "plain_text"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from time import perf_counter
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from shareproxy.cluster.addresses import Address
 from shareproxy.protocol.errors import DecodeError
@@ -23,6 +23,7 @@ from shareproxy.proxy.plain_connect import Begun
 from shareproxy.proxy.plain_socket import WRITE_HIGH_BYTES, WRITE_LOW_BYTES, PlainSocket, prepare, reset
 from shareproxy.proxy.session import Session
 from shareproxy.proxy.share_offsets import LagAnswer, LagFiller, fill, find_missing
+from shareproxy.proxy.sides import BrokerSide
 from shareproxy.proxy.surroundings import Surroundings
 from shareproxy.proxy.upstream import UnknownNodeError, UnreachableError
 
@@ -129,6 +130,19 @@ class Connection:
         return self._client_reading and self._session.within_request
 
     @property
+    def held_back(self) -> str:
+        """Why one side is not read, as a sentence; empty while both are, or will be soon."""
+        if self._client_full:
+            return "the client does not take what the broker sends"
+        return "" if self._client_reading else "the broker does not take or answer what the client sends"
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes for either side that its socket has not taken."""
+        sides = (self._client, self._broker)
+        return sum(side.get_write_buffer_size() for side in sides if side is not None)
+
+    @property
     def unproven(self) -> CloseReason | None:
         """Which of its first steps the client has not taken yet, None once it has taken all."""
         session = self._session
@@ -225,32 +239,36 @@ class Connection:
         self._broker_name = str(begun.address)
         side = BrokerSide(self)
         side.connection_made(PlainSocket(self._loop, begun.socket, side))
+        side.adopt()
         self._meter.connected("connected", perf_counter() - began)
 
     async def _connect(self, begun: Begun | None) -> None:
         around, began, outcome = self._around, perf_counter(), "connected"
+        sides: list[BrokerSide] = []
+
+        def attempt() -> BrokerSide:
+            sides.append(BrokerSide(self))
+            return sides[-1]
+
         try:
-            _, _, address = await around.upstream.connect(
-                lambda: BrokerSide(self), self._node_id, around.limits.connect_timeout, begun
+            _, side, address = await around.upstream.connect(
+                attempt, self._node_id, around.limits.connect_timeout, begun
             )
         except UnknownNodeError as error:
             outcome = CloseReason.NODE_UNKNOWN.value
             self._session.close(CloseReason.NODE_UNKNOWN, str(error))
         except UnreachableError as error:
             outcome = CloseReason.BROKER_UNREACHABLE.value
-            self._drop_broker()
             self._session.close(CloseReason.BROKER_UNREACHABLE, str(error))
         else:
-            self._broker_name = str(address)
+            self._broker_name, self._connecting = str(address), None
+            side.adopt()
+        finally:
+            for side in sides:
+                side.give_up()
         around.meter.connected(outcome, perf_counter() - began)
         self._connecting = None
         self._pump()
-
-    def _drop_broker(self) -> None:
-        """Give up a socket whose connecting failed in its last step: its loss is not always reported."""
-        if self._broker is not None:
-            self._broker.abort()
-            self._broker = None
 
     def broker_connected(self, transport: asyncio.Transport) -> None:
         """Take the broker's socket."""
@@ -395,7 +413,7 @@ class Connection:
             if self._client is not None and reason in _NO_BROKER:
                 reset(self._client)
             elif self._client is not None:
-                self._client.close()
+                self._end_client(self._client)
         if self._broker is not None and not self._broker_ending:
             self._broker_ending = True
             if reason is CloseReason.CLIENT_CLOSED and self._session.outstanding and self._broker.can_write_eof():
@@ -406,14 +424,25 @@ class Connection:
                 self._broker.write_eof()
             else:
                 self._broker.close()
+        if reason is CloseReason.STALLED:
+            self._abort_sockets()  # what is unsent has waited long enough
         if first and not (_has_ended(self._client) and _has_ended(self._broker) and self._connecting is None):
             self._deadline = self._loop.call_later(FLUSH_SECONDS, self._abort_sockets)
         self._forget_if_done()
         if first:
             self._log_end(reason, detail)  # last: a log that cannot be written must not keep a socket open
 
+    def _end_client(self, client: asyncio.Transport) -> None:
+        if self._session.refused and self.broker_bytes and client.can_write_eof():
+            # closing with unread requests would reset the connection and could take the last answers with it
+            if not self._client_reading:
+                self._client_reading = True
+                client.resume_reading()
+            client.write_eof()
+        else:
+            client.close()
+
     def _stop_connecting(self) -> None:
-        # once there is a transport its own end counts: uvloop never reports the loss of one whose connect is cancelled
         if self._connecting is not None and self._broker is None:
             self._connecting.cancel()
 
@@ -461,8 +490,6 @@ class Connection:
             begun.socket.close()  # as when the task was cancelled before it began
         if task is self._connecting:
             self._connecting = None
-            if task.cancelled():
-                self._drop_broker()
         if task is self._filling:
             self._filling = None
         if task is self._looking_up:
@@ -470,79 +497,6 @@ class Connection:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._fail(error)
         self._forget_if_done()
-
-
-class ClientSide(asyncio.Protocol):
-    """The event loop's view of a client's socket.
-
-    Args:
-        connect: makes the connection when the socket, and TLS on it, is there.
-    """
-
-    __slots__ = ("_connect", "_connection")
-
-    _connection: Connection
-
-    def __init__(self, connect: Callable[[asyncio.BaseTransport], Connection]) -> None:
-        self._connect = connect
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Pass it on."""
-        self._connection = self._connect(transport)
-        self._connection.client_connected(cast("asyncio.Transport", transport))
-
-    def data_received(self, data: bytes) -> None:
-        """Pass it on."""
-        self._connection.client_sent(data)
-
-    def eof_received(self) -> None:
-        """Pass it on; the transport then closes when its last bytes are sent."""
-        self._connection.client_ended()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        """Pass it on."""
-        self._connection.client_lost(error)
-
-    def pause_writing(self) -> None:
-        """Pass it on."""
-        self._connection.client_writable(False)
-
-    def resume_writing(self) -> None:
-        """Pass it on."""
-        self._connection.client_writable(True)
-
-
-class BrokerSide(asyncio.Protocol):
-    """The event loop's view of a broker's socket."""
-
-    __slots__ = ("_connection",)
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def data_received(self, data: bytes) -> None:
-        """Pass it on."""
-        self._connection.broker_sent(data)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Pass it on."""
-        self._connection.broker_connected(cast("asyncio.Transport", transport))
-
-    def eof_received(self) -> None:
-        """Pass it on; the transport then closes."""
-        self._connection.broker_ended()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        """Pass it on."""
-        self._connection.broker_lost(error)
-
-    def pause_writing(self) -> None:
-        """Pass it on."""
-        self._connection.broker_writable(False)
-
-    def resume_writing(self) -> None:
-        """Pass it on."""
-        self._connection.broker_writable(True)
 
 
 def _prepare(transport: asyncio.Transport, receive: Callable[[bytes], None]) -> None:

@@ -120,6 +120,11 @@ class Exchange:
         self.rounds_left = 0
         self.mechanism = ""
 
+    @property
+    def full(self) -> bool:
+        """Whether no more requests may go out until an answer comes."""
+        return len(self.outstanding) >= self.max_in_flight
+
     def asked_version(self, version: int) -> int:
         """Return the version in which the broker is asked for DescribeShareGroupOffsets."""
         return 0 if self.versions.lag_version == 0 else version

@@ -16,8 +16,9 @@ from shareproxy.protocol.ids import NodeId
 from shareproxy.proxy.accepting import PlainListener
 from shareproxy.proxy.client_tls import TlsPorts
 from shareproxy.proxy.close import CloseReason
-from shareproxy.proxy.connection import ClientSide, Connection, peer_of
+from shareproxy.proxy.connection import Connection, peer_of
 from shareproxy.proxy.dial import describe_os_error
+from shareproxy.proxy.sides import ClientSide
 from shareproxy.proxy.surroundings import Surroundings
 
 # The first byte of every TLS connection: a record of the type handshake.

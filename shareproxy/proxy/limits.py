@@ -41,6 +41,16 @@ class Limited(Protocol):
         ...
 
     @property
+    def held_back(self) -> str:
+        """Why one side is not read, or empty: nobody would notice its end then."""
+        ...
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes for either side that its socket has not taken."""
+        ...
+
+    @property
     def unproven(self) -> CloseReason | None:
         """Which of its first steps the client has not taken yet, None once it has taken all."""
         ...
@@ -53,11 +63,20 @@ class Limited(Protocol):
 class _Marks:
     """What was seen of a connection at the last look."""
 
-    __slots__ = ("broker_bytes", "client_bytes", "request_began", "request_bytes", "still_since")
+    __slots__ = (
+        "broker_bytes",
+        "client_bytes",
+        "request_began",
+        "request_bytes",
+        "stalled_since",
+        "still_since",
+        "unsent_bytes",
+    )
 
     def __init__(self, now: float) -> None:
         self.client_bytes = self.broker_bytes = 0
-        self.still_since = self.request_began = now
+        self.still_since = self.request_began = self.stalled_since = now
+        self.unsent_bytes = 0
         self.request_bytes = 0
 
 
@@ -134,7 +153,10 @@ class Sweep:
         if marks is None:
             marks = self._marks[connection] = _Marks(now)
         if self._count(connection, marks):
-            marks.still_since = now
+            marks.still_since = marks.stalled_since = now
+        elif why := self._why_stalled(connection, marks, now, limits.stalled_timeout):
+            connection.refuse(CloseReason.STALLED, why)
+            return
         elif limits.idle_timeout and now - marks.still_since >= limits.idle_timeout and connection.idle:
             detail = f"nothing was sent within limits.idle_timeout, {limits.idle_timeout:g} s"
             connection.refuse(CloseReason.IDLE_TIMEOUT, detail)
@@ -150,6 +172,16 @@ class Sweep:
             else:
                 marks.request_began, marks.request_bytes = now, connection.client_bytes
 
+    def _why_stalled(self, connection: Limited, marks: _Marks, now: float, allowed: float) -> str:
+        """Return what has stood still for too long, if anything has: whoever is not read is not seen to end either."""
+        held_back = connection.held_back
+        unsent_bytes = connection.unsent_bytes if held_back else 0
+        if not held_back or unsent_bytes != marks.unsent_bytes:
+            marks.stalled_since, marks.unsent_bytes = now, unsent_bytes
+        elif allowed and now - marks.stalled_since >= allowed:
+            return f"nothing moved within limits.stalled_timeout, {allowed:g} s: {held_back}"
+        return ""
+
     def _count(self, connection: Limited, marks: _Marks) -> bool:
         """Add what was received since the last look to the meter; return whether that was anything."""
         client_bytes = connection.client_bytes - marks.client_bytes
@@ -163,7 +195,9 @@ class Sweep:
 
 
 def _shortest(limits: Limits) -> float:
-    return min(limits.unauthenticated_timeout, limits.slow_request_timeout, limits.idle_timeout or math.inf)
+    off = math.inf
+    longer = min(limits.stalled_timeout or off, limits.idle_timeout or off)
+    return min(limits.unauthenticated_timeout, limits.slow_request_timeout, longer)
 
 
 def _tick_seconds(limits: Limits) -> float:

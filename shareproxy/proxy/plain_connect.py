@@ -7,6 +7,7 @@ be. Must never: block, or leave a socket that nobody closes.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from typing import NamedTuple
 
@@ -64,8 +65,29 @@ async def finish(begun: Begun) -> socket.socket:
         OSError: it cannot be connected.
     """
     try:
-        await asyncio.get_running_loop().sock_connect(begun.socket, begun.place[1])
+        await _until_writable(begun.socket)
+        # not by connecting again, as the event loop would: other systems than Linux then call one that is connected
+        # (EISCONN) or refused (EINVAL) an error of the call
+        code = begun.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            raise OSError(code, os.strerror(code))
     except BaseException:
         begun.socket.close()
         raise
     return begun.socket
+
+
+async def _until_writable(begun: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    writable = loop.create_future()
+    number = begun.fileno()
+    loop.add_writer(number, _set, writable)
+    try:
+        await writable
+    finally:
+        loop.remove_writer(number)
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -90,7 +90,10 @@ class RequestStream:
     @property
     def waiting(self) -> bool:
         """Tell whether `feed(b"")` would get on."""
-        return bool(self._held) and not self._wanted and self._exchange.phase in (REQUESTS, CLIENT_TOKEN)
+        exchange = self._exchange
+        if not self._held or self._wanted or exchange.full:
+            return False
+        return exchange.phase in (REQUESTS, CLIENT_TOKEN)
 
     def feed(self, chunk: bytes) -> None:
         """Take bytes from the client.
@@ -142,11 +145,11 @@ class RequestStream:
     def _pass_requests(self, chunk: bytes) -> None:
         exchange = self._exchange
         position, end, limit = self._left, len(chunk), self._limit
-        outstanding = exchange.outstanding
+        outstanding, most = exchange.outstanding, exchange.max_in_flight
         self._left = fate = 0
         downgraded: list[int] = []
         try:
-            while end - position >= 12:
+            while end - position >= 12 and len(outstanding) < most:
                 head: RequestHead = _HEAD.unpack_from(chunk, position)
                 size = head[0]
                 if not _MIN_SIZE <= size <= limit:
@@ -169,7 +172,7 @@ class RequestStream:
                 self._out.append(_in_version_0(chunk, downgraded))
             elif position:
                 self._out.append(_in_version_0(chunk[:position], downgraded))
-        if len(outstanding) >= exchange.max_in_flight:
+        if len(outstanding) >= most:
             exchange.crowded = True
         if position < end:
             if fate == _INCOMPLETE:
@@ -241,8 +244,8 @@ class RequestStream:
 
     def _hold(self, rest: bytes) -> None:
         self._held = rest
-        if self._exchange.phase is not REQUESTS:
-            return
+        if self._exchange.phase is not REQUESTS or self._exchange.full:
+            return  # it may hold many requests, which are looked at when it is their turn
         if len(rest) >= _SIZE.size:  # do not wait for eight more bytes to say that the size is wrong
             (size,) = _SIZE.unpack_from(rest)
             if not _MIN_SIZE <= size <= self._limit:

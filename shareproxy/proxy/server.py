@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -23,7 +24,8 @@ from shareproxy.protocol.ids import NodeId
 from shareproxy.protocol.splice import AddressMapping
 from shareproxy.proxy.accepting import PlainListener
 from shareproxy.proxy.client_tls import ClientTls, TlsPorts, server_name
-from shareproxy.proxy.connection import ClientSide, Connection
+from shareproxy.proxy.connection import Connection
+from shareproxy.proxy.dial import numeric_places
 from shareproxy.proxy.handshakes import Handshakes, TlsListener
 from shareproxy.proxy.host_pattern import HostPattern
 from shareproxy.proxy.listening import BACKLOG, listen
@@ -31,8 +33,9 @@ from shareproxy.proxy.meter import Meter
 from shareproxy.proxy.plain_socket import AVAILABLE
 from shareproxy.proxy.ports import NO_PORT, NodePorts, PortsError
 from shareproxy.proxy.share_offsets import LagFiller
+from shareproxy.proxy.sides import ClientSide
 from shareproxy.proxy.surroundings import Surroundings
-from shareproxy.proxy.upstream import ReadNodes, Upstream
+from shareproxy.proxy.upstream import NOT_ASKED_YET, ReadNodes, Upstream
 
 # Idle clients are closed so many at a time, with a pause, so that 10,000 do not come back at one moment; all within a
 # part of the time that there is to stop.
@@ -42,7 +45,8 @@ DRAIN_PART: Final = 0.5
 # an aborted socket reports its end in the next turn of the loop; one that never does must not hold up the stop
 ABORT_SECONDS: Final = 2.0
 DEFAULT_LIMITS: Final = Limits()
-_ANY_HOST: Final = ("", "*", "0.0.0.0", "::")
+_ANY_HOST: Final = ("", "*")
+_MAPPED: Final = bytes(10) + b"\xff\xff"  # of an IPv4 address within IPv6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +87,7 @@ class ProxySettings:
     reuse_port: bool = False
 
     def __post_init__(self) -> None:
-        if self.advertised_host in _ANY_HOST:
+        if self.advertised_host in _ANY_HOST or _is_any(self.advertised_host):
             raise PortsError(
                 f"clients cannot connect to {self.advertised_host or 'an empty host name'!r}; "
                 "give --advertised-host the name under which they reach this machine"
@@ -104,6 +108,13 @@ class ProxySettings:
         if self.node_hosts is None:
             addresses += [(Address(self.listen.host, port), node_id) for node_id, port in self.ports()]
         return addresses
+
+
+def _is_any(host: str) -> bool:
+    """Tell whether a host stands for all addresses of a machine, in any of the ways to write 0.0.0.0 and ::."""
+    places = numeric_places(Address(host, 0))
+    numbers = [socket.inet_pton(family, place[0].partition("%")[0]) for family, place in places]
+    return any(number.rstrip(b"\0") in (b"", _MAPPED) for number in numbers)
 
 
 class Advertised:
@@ -206,6 +217,8 @@ class Proxy:
         if self._state:
             return self._state
         failure = self._upstream.failure
+        if failure == NOT_ASKED_YET and self._cluster is not None:
+            failure = self._cluster.trouble or failure  # the first look goes on for seconds before it gives up
         return f"the cluster cannot be reached: {failure}" if failure else ""
 
     @property

@@ -22,6 +22,7 @@ Answers leave in the order of their requests; a Produce with acks 0 has none. Co
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from shareproxy.protocol.framing import MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES
@@ -143,6 +144,11 @@ class Session:
         return self._broker_ended
 
     @property
+    def refused(self) -> bool:
+        """Whether the client sent something that is not accepted; what came before it is answered first."""
+        return self._refusal is not None
+
+    @property
     def outstanding(self) -> Sequence[RequestHead]:
         """The heads of the requests that wait for their answers, the oldest first."""
         return self._exchange.outstanding
@@ -181,6 +187,14 @@ class Session:
 
         Everything before it is in `to_broker` and should still arrive.
         """
+        exchange = self._exchange
+        if exchange.crowded and self._refusal is None and self.close_reason is None:
+            # nobody is left who could be told to wait, and what is held may hold a Produce with acks 0
+            exchange.crowded, exchange.max_in_flight = False, sys.maxsize
+            try:
+                self._requests.feed(b"")
+            except ClosingError as closing:
+                self._refusal = closing.reason, closing.detail
         if self._refusal is not None:
             self.close(*self._refusal)
         elif self._client_spoke:

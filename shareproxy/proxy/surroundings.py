@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 FILES_PER_CLIENT: Final = 2
 # For the log, HTTP, our own connections, certificates that are read again; of a small limit a quarter.
 SPARE_FILES: Final = 100
+_USUAL_CONNECTIONS: Final = Limits().max_connections
 
 
 class Surroundings:
@@ -90,7 +91,8 @@ class Surroundings:
         self._files_allow = max((limit - used - min(SPARE_FILES, limit // 4)) // FILES_PER_CLIENT, 1)
         wanted = self.limits.max_connections
         if self._files_allow < wanted:
-            self.log.warning(
+            level = "info" if wanted == _USUAL_CONNECTIONS else "warning"  # nobody has asked for so many
+            getattr(self.log, level)(
                 "open files limit connections", open_files=limit, wanted=wanted, max_connections=self._files_allow
             )
 

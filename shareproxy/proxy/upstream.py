@@ -35,6 +35,7 @@ WATCH_SECONDS: Final = 10.0
 READ_SECONDS: Final = 5.0
 FIRST_RETRY_SECONDS: Final = 0.2
 LAST_RETRY_SECONDS: Final = 5.0
+NOT_ASKED_YET: Final = "no broker has answered yet"
 
 ReadNodes = Callable[[float], Awaitable[Mapping[NodeId, Address]]]
 """Read all nodes' addresses from the cluster before a deadline in the event loop's time."""
@@ -62,7 +63,7 @@ class Upstream:
     def __init__(self, bootstrap_servers: Sequence[Address], security: Security = PLAINTEXT) -> None:
         self.bootstrap_servers = tuple(bootstrap_servers)
         self.nodes: dict[NodeId, Address] = {}
-        self.failure: str | None = "no broker has answered yet"
+        self.failure: str | None = NOT_ASKED_YET
         """Why the cluster cannot be read now; None while it can."""
         self._security = security
         if security.tls:

@@ -86,8 +86,8 @@ def writing_end(pipe: Path) -> int | None:
     return None
 
 
-def test_hangup_while_settings_are_read_is_survived(tmp_path: Path) -> None:
-    """From the first moment on until the service listens to signals itself."""
+def test_hangup_while_settings_are_read_is_remembered(tmp_path: Path) -> None:
+    """From the first moment on until the service listens to signals itself: they may have changed since."""
     ports, config = ports_side_by_side(10), tmp_path / "shareproxy.toml"
     os.mkfifo(config)
     with (tmp_path / "log").open("w+b") as log:
@@ -101,11 +101,15 @@ def test_hangup_while_settings_are_read_is_survived(tmp_path: Path) -> None:
 
             wait_until(is_read, "it reads its settings")
             assert ends[0] is not None
+            config.unlink()
+            config.write_text("stop_timeout = 2.0\n")  # what is there to be read the second time
             with open(ends[0], "wb") as settings:
                 process.send_signal(signal.SIGHUP)
                 settings.write(b"stop_timeout = 1.0\n")
             running = Running(process, ports, log)
             running.wait_until_listening()
+            wait_until(lambda: "settings reloaded" in running.log(), "it has read its settings again")
+            assert '"changed":["stop_timeout"]' in running.log()
             assert running.terminate() == 0, running.log()
         finally:
             process.kill()

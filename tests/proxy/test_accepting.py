@@ -119,16 +119,16 @@ async def test_without_descriptors_it_waits(bound: socket.socket, monkeypatch: p
     listener.close()
 
 
-async def test_closing_during_the_pause_ends_it(bound: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is accepted afterwards, and no timer stays."""
-    monkeypatch.setattr(accepting, "PAUSE_SECONDS", 0.02)
+async def test_closing_during_the_pause_ends_it(bound: socket.socket) -> None:
+    """Nothing is accepted afterwards, as no timer stays."""
     no_room = NoRoom(bound, errno.EMFILE)
     listener, made = listening(no_room)  # type: ignore[arg-type]
     with socket.create_connection(bound.getsockname()):
-        await eventually(lambda: no_room.asked)
+        await eventually(lambda: listener._resume)
+        assert listener._resume is not None
         listener.close()
-        await asyncio.sleep(0.05)
 
+    assert listener._resume.cancelled()
     assert made == []
     assert no_room.asked == 1
 

@@ -155,6 +155,17 @@ async def slow_request(stage: Stage) -> None:
     await send(await stage.start(slow_request_timeout=SHORT), opaque_request(1, body=bytes(100))[:50])
 
 
+async def stalled(stage: Stage) -> None:
+    """A client that does not take its answer."""
+    stage.broker.reply = lambda head, frame: opaque_answer(head.correlation_id, bytes(40_000_000))
+    async with Client(await stage.start(stalled_timeout=SHORT)) as client:
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        client.send(opaque_request(1))
+        assert stage.proxy is not None
+        proxy = stage.proxy
+        await eventually(lambda: proxy.meter.to_dict()["counters"]["connections_closed"])
+
+
 async def idle_timeout(stage: Stage) -> None:
     """A client that has got what it wanted."""
     await send(await stage.start(idle_timeout=SHORT), opaque_request(1))
@@ -247,6 +258,7 @@ SCENES: Final[Mapping[CloseReason, Callable[[Stage], Awaitable[None]]]] = {
     CloseReason.FIRST_REQUEST_TIMEOUT: first_request_timeout,
     CloseReason.AUTHENTICATION_TIMEOUT: authentication_timeout,
     CloseReason.SLOW_REQUEST: slow_request,
+    CloseReason.STALLED: stalled,
     CloseReason.IDLE_TIMEOUT: idle_timeout,
     CloseReason.PLAIN_TEXT: plain_text,
     CloseReason.TLS_HANDSHAKE: tls_handshake,

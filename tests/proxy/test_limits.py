@@ -15,12 +15,15 @@ from shareproxy.cluster.security import Security
 from shareproxy.config import Limits
 from shareproxy.protocol.headers import RequestHead
 from shareproxy.protocol.messages import SaslAuthenticateRequest, SaslAuthenticateResponse
+from shareproxy.proxy.client_tls import ClientTls
 from shareproxy.proxy.close import CloseReason
 from shareproxy.proxy.limits import LEAST_TICK_SECONDS, SLOWEST_BYTES_PER_SECOND, TICK_SECONDS, Sweep, _tick_seconds
 from shareproxy.proxy.meter import Meter
+from shareproxy.testing.kafka_security import Certificates
 from tests.proxy.conftest import Proxies
 from tests.proxy.fake_broker import Client, FakeBroker, eventually
 from tests.proxy.frames import answer, opaque_answer, opaque_request, produce, request, sasl_handshake
+from tests.proxy.test_client_tls import TlsClient, trusting
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -35,6 +38,7 @@ class Watched:
     def __init__(self, *, receiving: bool = False, idle: bool = True, unproven: CloseReason | None = None) -> None:
         self.client_bytes = self.broker_bytes = 0
         self.receiving, self.idle, self.unproven = receiving, idle, unproven
+        self.held_back, self.unsent_bytes = "", 0
         self.refused: list[CloseReason] = []
         self.looks = 0
 
@@ -124,6 +128,52 @@ async def test_idle_has_no_limit_by_default() -> None:
     clock.turn(100_000)
 
     assert silent.refused == []
+    clock.end()
+
+
+async def test_side_that_takes_nothing_is_closed() -> None:
+    """Not one that takes little, nor one that has taken all in between."""
+    stuck, slow, waking = Watched(idle=False), Watched(idle=False), Watched(idle=False)
+    clock = Clock(stuck, slow, waking)
+
+    for second in range(0, 2000, 100):
+        for connection in (stuck, slow, waking):
+            connection.held_back, connection.unsent_bytes = "the client does not read", 500_000
+        slow.unsent_bytes -= second
+        if second % 500 == 0:
+            waking.held_back = ""
+        clock.turn(second)
+        assert bool(stuck.refused) == (second >= 600)
+
+    assert set(stuck.refused) == {CloseReason.STALLED}
+    assert slow.refused == waking.refused == []
+    clock.end()
+
+
+async def test_bytes_that_come_begin_the_time_of_a_stall_anew() -> None:
+    """A broker that takes what the client sends is not hanging, though it answers late."""
+    busy = Watched(idle=False)
+    busy.held_back = "the broker does not answer"
+    clock = Clock(busy)
+
+    for second in range(0, 2000, 100):
+        busy.client_bytes += second % 500 == 0
+        clock.turn(second)
+
+    assert busy.refused == []
+    clock.end()
+
+
+async def test_stall_may_have_no_limit() -> None:
+    """With 0."""
+    stuck = Watched(idle=False)
+    stuck.held_back = "the client does not read"
+    clock = Clock(stuck, limits=Limits(stalled_timeout=0.0))
+
+    clock.turn(0)
+    clock.turn(100_000)
+
+    assert stuck.refused == []
     clock.end()
 
 
@@ -365,6 +415,57 @@ async def test_idle_client_is_closed_and_one_that_waits_for_an_answer_is_not(
         assert proxy.connections == 1
 
 
+async def test_client_that_does_not_read_is_closed_though_nobody_sees_its_broker_end(
+    broker: FakeBroker, proxies: Proxies
+) -> None:
+    """What it does not take keeps the broker from being read, and so its end from being seen."""
+    proxy = await proxies.start(broker, stalled_timeout=SHORT)
+    broker.reply = lambda head, frame: opaque_answer(head.correlation_id, bytes(40_000_000))
+
+    async with Client(proxy.bootstrap_address) as client:
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        with capture_logs() as logs:
+            client.send(opaque_request(1))
+            await eventually(lambda: any(connection.held_back for connection in proxy._around.open))
+            await broker.stop()
+            await eventually(lambda: not proxy.connections)
+
+    assert [(line["reason"], line["log_level"]) for line in logs] == [("stalled", "warning")]
+    assert logs[0]["detail"].endswith("s: the client does not take what the broker sends")
+
+
+async def test_client_that_does_not_read_its_tls_is_closed(
+    broker: FakeBroker, proxies: Proxies, certificates: Certificates
+) -> None:
+    """The event loops' own transports hold what it does not take."""
+    tls = ClientTls(str(certificates.server_pem))
+    proxy = await proxies.start(broker, stalled_timeout=SHORT, client_tls=tls)
+    broker.reply = lambda head, frame: opaque_answer(head.correlation_id, bytes(40_000_000))
+
+    async with TlsClient(proxy.bootstrap_address, trusting(certificates)) as client:
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        with capture_logs() as logs:
+            client.send(opaque_request(1))
+            await eventually(lambda: any(connection.held_back for connection in proxy._around.open))
+            await eventually(lambda: not proxy.connections)
+        client.writer.transport.abort()  # it would go on reading to close in order
+
+    assert [line["reason"] for line in logs] == ["stalled"]
+
+
+async def test_broker_that_hangs_does_not_keep_a_client_for_ever(broker: FakeBroker, proxies: Proxies) -> None:
+    """The client is not read meanwhile, and not seen to leave."""
+    proxy = await proxies.start(broker, stalled_timeout=SHORT, slow_request_timeout=30.0)
+    broker.reading.clear()
+
+    with capture_logs() as logs:
+        async with Client(proxy.bootstrap_address) as client:
+            client.send(opaque_request(1, body=bytes(40_000_000)))
+            assert await close_reason(client, logs) == "stalled"
+
+    assert logs[0]["detail"].endswith("s: the broker does not take or answer what the client sends")
+
+
 async def test_connections_of_one_address_are_limited(broker: FakeBroker, proxies: Proxies) -> None:
     """When one leaves there is room again."""
     proxy = await proxies.start(broker, max_connections_per_address=2)
@@ -474,6 +575,19 @@ async def test_connections_fit_into_the_limit_of_open_files(
     assert [(line["open_files"], line["wanted"], line["max_connections"]) for line in told] == (
         [(limit, 5000, allowed)] if allowed < 5000 else []
     )
+
+
+@pytest.mark.parametrize(("wanted", "level"), [(5000, "warning"), (Limits().max_connections, "info")])
+async def test_limit_that_nobody_asked_for_is_no_reason_to_warn(
+    broker: FakeBroker, proxies: Proxies, monkeypatch: pytest.MonkeyPatch, wanted: int, level: str
+) -> None:
+    """Most machines allow fewer files than the default limit would need."""
+    monkeypatch.setattr("shareproxy.proxy.surroundings.count_open_files", lambda: (100, 1024))
+
+    with capture_logs() as logs:
+        await proxies.start(broker, max_connections=wanted)
+
+    assert [line["log_level"] for line in logs if line["event"] == "open files limit connections"] == [level]
 
 
 async def test_client_refused_for_want_of_open_files_says_so(

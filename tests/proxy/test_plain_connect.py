@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 
 import pytest
 
 from shareproxy.cluster.addresses import Address
+from shareproxy.proxy import plain_connect
 from shareproxy.proxy.dial import Place
 from shareproxy.proxy.plain_connect import Begun, begin, finish
 from tests.proxy.fake_broker import taken_port
@@ -59,6 +62,32 @@ async def test_refusal_closes_the_socket() -> None:
         await connect()
 
     assert begun is None or begun.socket.fileno() == -1
+
+
+@pytest.mark.parametrize("second", [errno.EISCONN, errno.EINVAL, errno.EALREADY])
+async def test_second_call_of_connect_is_not_needed(monkeypatch: pytest.MonkeyPatch, second: int) -> None:
+    """On macOS it fails: with EISCONN where it is connected, with EINVAL where it was refused."""
+
+    class Once(socket.socket):
+        def connect(self, address: object) -> None:
+            if self.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR):
+                raise OSError(second, os.strerror(second))
+            self.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            super().connect(address)  # type: ignore[arg-type]
+            raise BlockingIOError(errno.EINPROGRESS, "it is on its way")
+
+        def getpeername(self) -> object:
+            raise OSError(errno.ENOTCONN, "not yet")
+
+    monkeypatch.setattr(plain_connect.socket, "socket", Once)  # type: ignore[attr-defined]
+    with socket.create_server((HOST, 0)) as listener:
+        port = listener.getsockname()[1]
+        begun = begin(Address(HOST, port), place(port))
+        assert not begun.connected
+
+        (await finish(begun)).close()
+    with pytest.raises(ConnectionRefusedError):
+        await finish(begin(Address(HOST, port), place(port)))
 
 
 async def test_giving_up_closes_the_socket() -> None:

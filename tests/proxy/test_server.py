@@ -26,6 +26,7 @@ from shareproxy.protocol.messages import (
 from shareproxy.proxy.out_of_range import Places
 from shareproxy.proxy.ports import PortsError
 from shareproxy.proxy.server import Proxy
+from shareproxy.proxy.upstream import NOT_ASKED_YET
 from shareproxy.testing.kafka_security import Certificates
 from tests.proxy.conftest import Proxies, proxy_settings
 from tests.proxy.fake_broker import HOST, Client, FakeBroker, eventually, free_ports, taken_port
@@ -323,11 +324,34 @@ async def test_taken_port_is_named(broker: FakeBroker) -> None:
     await again.stop()
 
 
-@pytest.mark.parametrize("host", ["", "*", "0.0.0.0", "::"])
+@pytest.mark.parametrize("host", ["", "*", "0.0.0.0", "::", "0", "0.0", "0x0", "::0", "0::0", "::ffff:0.0.0.0"])
 def test_address_nobody_can_connect_to_is_refused(host: str) -> None:
     """Where to listen and what to tell clients are two settings."""
     with pytest.raises(PortsError, match="--advertised-host"):
         proxy_settings(advertised_host=host)
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "127.0.0.1", "10.0.0.0", "::1", "::ffff:10.0.0.0", "fd00::", "0.example"]
+)
+def test_address_that_only_looks_like_all_addresses_is_taken(host: str) -> None:
+    """Zeros at its end or in its name do no harm."""
+    assert proxy_settings(advertised_host=host).advertised_host == host
+
+
+async def test_reason_is_told_while_the_first_look_at_the_cluster_goes_on() -> None:
+    """It is repeated for seconds before it is given up, and why is known after the first try."""
+    with taken_port() as port:
+        pass
+    proxy = Proxy(proxy_settings(bootstrap_servers=(Address(HOST, port),)), None)
+    await proxy.start()
+    try:
+        await eventually(lambda: NOT_ASKED_YET not in proxy.reason)
+
+        assert proxy._upstream.failure == NOT_ASKED_YET
+        assert proxy.reason.startswith(f"the cluster cannot be reached: {HOST}:{port}: ")
+    finally:
+        await proxy.stop()
 
 
 def test_bootstrap_port_among_the_node_ports_is_refused() -> None:

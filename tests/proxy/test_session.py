@@ -18,7 +18,7 @@ from shareproxy.protocol.messages import (
     MetadataRequest,
 )
 from shareproxy.proxy.close import CloseReason
-from shareproxy.proxy.exchange import BrokerVersions
+from shareproxy.proxy.exchange import MAX_IN_FLIGHT, BrokerVersions
 from shareproxy.proxy.session import Session
 from tests.proxy.frames import (
     answer,
@@ -38,9 +38,10 @@ def to_proxy(node_id: int, host: str, port: int) -> tuple[str, int]:
     return "proxy.example", 19100 + node_id
 
 
-def new_session(max_request_bytes: int = MAX_REQUEST_BYTES) -> Session:
+def new_session(max_request_bytes: int = MAX_REQUEST_BYTES, max_in_flight: int = MAX_IN_FLIGHT) -> Session:
     """Return a session whose broker has DescribeShareGroupOffsets v0 only."""
-    return Session(to_proxy, versions=BrokerVersions(0), max_request_bytes=max_request_bytes)
+    versions = BrokerVersions(0)
+    return Session(to_proxy, versions=versions, max_request_bytes=max_request_bytes, max_in_flight=max_in_flight)
 
 
 def taken(out: list[bytes]) -> bytes:
@@ -395,6 +396,84 @@ def test_chunks_that_only_pass_are_told_apart() -> None:
     assert not session.receive_from_client(sasl_handshake(2, "PLAIN"))
     assert not session.receive_from_broker(answer_to_handshake(2))
     assert not new_session().receive_from_client(REFUSED["negative size"])
+
+
+def test_one_chunk_cannot_pass_the_limit_of_requests_in_flight() -> None:
+    """What is one too many waits for an answer, whatever came in the same piece."""
+    session = new_session(max_in_flight=4)
+    frames = [opaque_request(number) for number in range(10)]
+
+    session.receive_from_client(b"".join(frames) + opaque_request(10)[:5])
+    assert taken(session.to_broker) == b"".join(frames[:4])
+    assert session.client_paused
+    session.receive_from_client(opaque_request(10)[5:])  # as uvloop does, though it is told to pause
+    assert taken(session.to_broker) == b""
+    session.receive_from_broker(opaque_answer(0))
+
+    assert taken(session.to_broker) == frames[4]
+    assert len(session.outstanding) == 4
+    for number in range(1, 11):
+        session.receive_from_broker(opaque_answer(number))
+    assert taken(session.to_broker) == b"".join(frames[5:]) + opaque_request(10)
+    assert session.idle
+    assert not session.client_paused
+
+
+def test_request_without_an_answer_is_not_in_flight() -> None:
+    """Nobody would ever make room again."""
+    session = new_session(max_in_flight=2)
+    frames = produce(1, acks=0) * 5 + opaque_request(2)
+
+    session.receive_from_client(frames)
+
+    assert taken(session.to_broker) == frames
+    assert not session.client_paused
+
+
+def test_large_request_at_the_limit_passes_to_its_end() -> None:
+    """Only what follows it waits."""
+    session = new_session(max_in_flight=1)
+    frame = opaque_request(1, body=bytes(1000))
+
+    session.receive_from_client(frame[:500])
+    session.receive_from_client(frame[500:] + opaque_request(2))
+
+    assert taken(session.to_broker) == frame
+
+
+def test_what_waits_for_room_still_goes_out_when_the_client_ends() -> None:
+    """It may be a Produce with acks 0, of which nobody would know that it is lost."""
+    session = new_session(max_in_flight=1)
+    frames = opaque_request(1) + opaque_request(2) + produce(3, acks=0)
+    session.receive_from_client(frames)
+
+    session.receive_client_end()
+
+    assert taken(session.to_broker) == frames
+    assert session.close_reason is CloseReason.CLIENT_CLOSED
+
+
+def test_what_waits_for_room_goes_nowhere_after_the_close() -> None:
+    """The broker has ended: whatever the client does then."""
+    session = new_session(max_in_flight=1)
+    session.receive_from_client(opaque_request(1) + opaque_request(2))
+    session.receive_broker_end()
+    taken(session.to_broker)
+
+    session.receive_client_end()
+
+    assert taken(session.to_broker) == b""
+
+
+def test_garbage_that_waits_for_room_is_the_reason_of_the_end() -> None:
+    """As if there had been room."""
+    session = new_session(max_in_flight=1)
+    session.receive_from_client(opaque_request(1) + REFUSED["negative size"])
+    assert session.close_reason is None
+
+    session.receive_client_end()
+
+    assert session.close_reason is CloseReason.FRAME_SIZE
 
 
 def answer_to_handshake(number: int) -> bytes:
