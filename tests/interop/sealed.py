@@ -101,14 +101,14 @@ async def run_sealed(
         with theirs:
             inside = [*way, sys.executable, "-I", "-S", str(INSIDE), str(theirs.fileno()), json.dumps(listen)]
             process = await _start([*inside, *command], (theirs.fileno(),), cwd, env)
-        talk = asyncio.create_task(_talk(process, stdin, timeout))
-        try:
-            listening = await asyncio.to_thread(_receive, ours, len(listen))
-        except OSError:
-            return await talk  # it ended before it could listen, and its stderr says why
-        async with _serving(listening, around) as strayed:
-            ran = await talk
-            return Ran(ran.code, ran.output, ran.errors, frozenset(strayed))
+        async with _talking(process, stdin, timeout) as talk:
+            try:
+                listening = await asyncio.to_thread(_receive, ours, len(listen))
+            except OSError:
+                return await talk  # it ended before it could listen, and its stderr says why
+            async with _serving(listening, around) as strayed:
+                ran = await talk
+                return Ran(ran.code, ran.output, ran.errors, frozenset(strayed))
 
 
 async def run_free(
@@ -127,14 +127,37 @@ async def _start(
     )
 
 
+@contextlib.asynccontextmanager
+async def _talking(
+    process: asyncio.subprocess.Process, stdin: bytes, timeout: float
+) -> AsyncIterator[asyncio.Task[Ran]]:
+    """Talk with a process, which does not outlive the block."""
+    talk = asyncio.create_task(_talk(process, stdin, timeout))
+    try:
+        yield talk
+    finally:
+        talk.cancel()
+        await asyncio.gather(talk, return_exceptions=True)
+
+
 async def _talk(process: asyncio.subprocess.Process, stdin: bytes, timeout: float) -> Ran:
     talk = asyncio.create_task(process.communicate(stdin))
-    done, _ = await asyncio.wait([talk], timeout=timeout)
-    with contextlib.suppress(ProcessLookupError):  # children that hold the pipes, or a program that takes too long
-        os.killpg(process.pid, signal.SIGKILL)
+    try:
+        done, _ = await asyncio.wait([talk], timeout=timeout)
+    except asyncio.CancelledError:
+        _kill(process)
+        await asyncio.gather(talk, return_exceptions=True)
+        raise
+    _kill(process)  # children that hold the pipes, or a program that takes too long
     output, errors = await talk
     code = process.returncode if done else None
     return Ran(code, output, errors.decode(errors="replace"))
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    """End a process and all its children."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _receive(channel: socket.socket, count: int) -> list[socket.socket]:
@@ -221,10 +244,10 @@ async def _run_watched(
     listening = [socket.create_server(address) for address in around.ports]
     async with _serving(listening, Surroundings(around.ports)):
         process = await _start(command, (), cwd, env)
-        talk = asyncio.create_task(_talk(process, stdin, timeout))
         seen: set[Address] = set()
-        while not talk.done():
-            seen |= await asyncio.to_thread(remote_addresses, process.pid)
-            await asyncio.wait([talk], timeout=LOOK_SECONDS)
-        ran = await talk
+        async with _talking(process, stdin, timeout) as talk:
+            while not talk.done():
+                seen |= await asyncio.to_thread(remote_addresses, process.pid)
+                await asyncio.wait([talk], timeout=LOOK_SECONDS)
+            ran = await talk
         return Ran(ran.code, ran.output, ran.errors, frozenset(seen - set(around.ports)))

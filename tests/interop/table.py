@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -109,7 +110,17 @@ def _say(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 
+def stop_on_signals() -> None:
+    """Let SIGTERM and SIGINT end this process by KeyboardInterrupt, so that what it has started ends with it.
+
+    Where a shell starts it in the background, Python leaves SIGINT ignored.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda number, frame: signal.raise_signal(signal.SIGINT))
+
+
 if __name__ == "__main__":
+    stop_on_signals()
     try:
         sys.exit(main(sys.argv[1:]))
     except (MissingTool, KafkaFailed) as failure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
@@ -12,6 +13,8 @@ from tests.interop.program import FLUSH_SECONDS, MAX_MESSAGE_BYTES, Arguments, R
 
 POLL_SECONDS = 0.2
 REBALANCE_SECONDS = 60
+MOST_LINES = 100
+NOT_YET = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE)
 
 
 def produce(arguments: Arguments) -> dict[str, Any]:
@@ -67,8 +70,7 @@ def rebalance(arguments: Arguments) -> dict[str, Any]:
 
 def share(arguments: Arguments) -> dict[str, Any]:
     """Read with a share group and accept everything."""
-    consumer = ShareConsumer(_servers(arguments) | {"group.id": arguments["group"]})
-    consumer.subscribe([arguments["topic"]])
+    consumer = _share_consumer(_servers(arguments) | {"group.id": arguments["group"]}, arguments["topic"])
     found: list[Record] = []
     deadline = time.monotonic() + arguments["timeout_s"]
     while len(found) < arguments["count"] and time.monotonic() < deadline:
@@ -114,13 +116,44 @@ def roundtrip_sasl_tls(arguments: Arguments) -> dict[str, Any]:
 
 
 def _offsets(client: AdminClient, wanted: dict[TopicPartition, OffsetSpec], deadline: float) -> dict[int, int]:
-    # a node that has just become a partition's leader may not know it yet, and this library leaves the retry to us
+    # a node may not know yet that the topic exists, or that it leads it; this library leaves the retry to us
     while True:
         try:
             return {row.partition: future.result(30).offset for row, future in client.list_offsets(wanted).items()}
         except KafkaException as error:
-            if not error.args[0].code() == KafkaError.NOT_LEADER_FOR_PARTITION or time.monotonic() > deadline:
+            if error.args[0].code() not in NOT_YET or time.monotonic() > deadline:
                 raise
+            time.sleep(POLL_SECONDS)
+
+
+def _share_consumer(settings: dict[str, Any], topic: str) -> ShareConsumer:
+    """Return a consumer of a topic whose member id brokers can read.
+
+    The library writes it in ordinary Base64, brokers read the one for addresses: to a "/" or "+", which every second id
+    has, they answer UNKNOWN_SERVER_ERROR for ever. Nothing but the library's debug log tells the id.
+    """
+    while True:
+        heard: list[str] = []
+        logger = logging.Logger("librdkafka", logging.DEBUG)
+        logger.addHandler(_Hearing(heard))
+        consumer = ShareConsumer({**settings, "debug": "cgrp", "logger": logger})
+        consumer.subscribe([topic])
+        consumer.poll(0)  # hands over what was logged
+        named = [line.rpartition(" -> ")[2] for line in heard if line.startswith("MEMBERID")]
+        if named and not {"/", "+"} & set(named[-1]):
+            return consumer
+        consumer.close()
+        assert named, "the library does not tell the member id"
+
+
+class _Hearing(logging.Handler):
+    def __init__(self, heard: list[str]) -> None:
+        super().__init__()
+        self._heard = heard
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if len(self._heard) < MOST_LINES:
+            self._heard.append(record.getMessage())
 
 
 def _servers(arguments: Arguments) -> dict[str, Any]:

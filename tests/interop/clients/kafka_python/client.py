@@ -11,6 +11,8 @@ from kafka.admin import NewTopic
 from tests.interop.program import FLUSH_SECONDS, MAX_MESSAGE_BYTES, Arguments, Record, Skipped, answer, main, records
 
 POLL_MS = 200
+# a poll ends with the first records; one that ends before a slow broker answers may begin the same question again
+READ_MS = 2000
 REBALANCE_SECONDS = 60
 ACKS: dict[str, str | int] = {"0": 0, "1": 1, "all": "all"}
 
@@ -139,7 +141,7 @@ def _read(settings: dict[str, Any], arguments: Arguments) -> list[Record]:
     consumer = KafkaConsumer(arguments["topic"], **settings, **_group(arguments))
     deadline = time.monotonic() + arguments.get("timeout_s", 60)
     while len(found) < arguments["count"] and time.monotonic() < deadline:
-        for rows in consumer.poll(POLL_MS).values():
+        for rows in consumer.poll(READ_MS).values():
             found += [Record(row.partition, row.key, row.value, tuple(row.headers), row.offset) for row in rows]
     if found:
         consumer.commit()

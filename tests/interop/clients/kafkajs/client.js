@@ -169,5 +169,5 @@ try {
   process.stdout.write(`${JSON.stringify(result)}\n`)
 } catch (error) {
   process.stderr.write(`${error.stack ?? ''}\n${error.message ?? error}\n`)
-  process.exitCode = 1
+  process.exit(1) // at once: what is still connected would keep it running
 }
