@@ -14,7 +14,7 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 NOT_SCRIPT = {"start", "stop", "address", "bootstrap_servers", "cluster_id", "lift_all_faults"}
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=["lag", "faults", "relay"])
+@pytest.mark.parametrize("example", EXAMPLES, ids=["lag", "faults", "consumer", "relay"])
 def test_each_example_runs(example: str) -> None:
     """As it stands on the page; its assertions hold."""
     exec(compile(example, "docs/testing.md", "exec"), {"__name__": "example"})

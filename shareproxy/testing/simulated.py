@@ -13,12 +13,13 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Self
 
 from shareproxy.testing.lifetime import START_SECONDS, Lifetime
-from shareproxy.testing.simulation.cluster_state import BROKER_PATIENCE, ClusterState
+from shareproxy.testing.simulation.cluster_state import BROKER_PATIENCE, MOST_MEMBERS, ClusterState
 from shareproxy.testing.simulation.node import Node
 from shareproxy.testing.simulation.record_of_requests import RequestRecord
 from shareproxy.testing.simulation.rights import Rights
 from shareproxy.testing.simulation.script import locked
 from shareproxy.testing.simulation.script_faults import FaultScript
+from shareproxy.testing.simulation.share_sessions import MOST_SESSIONS
 
 
 class SimulatedCluster(Lifetime, FaultScript):
@@ -37,6 +38,10 @@ class SimulatedCluster(Lifetime, FaultScript):
         internal_partitions: of `__consumer_offsets` and `__share_group_state`.
         broker_patience: seconds for which API 90 waits for what does not answer or does not exist, as real brokers do.
         cluster_id: as clients are told.
+        assignment_delay: seconds until members that send heartbeats are assigned something; real brokers need up to
+            one.
+        most_members: of a share group.
+        most_share_sessions: of a node.
         clock: returns milliseconds, for records that are given no timestamp.
 
     Attributes:
@@ -58,6 +63,9 @@ class SimulatedCluster(Lifetime, FaultScript):
         internal_partitions: int = 50,
         broker_patience: float = BROKER_PATIENCE,
         cluster_id: str = "simulated-cluster-0001",
+        assignment_delay: float = 0.0,
+        most_members: int = MOST_MEMBERS,
+        most_share_sessions: int = MOST_SESSIONS,
         clock: Callable[[], int] | None = None,
     ) -> None:
         if nodes < 1:
@@ -74,6 +82,9 @@ class SimulatedCluster(Lifetime, FaultScript):
             broker_patience=broker_patience,
         )
         state.users.update(users or {})
+        state.assignment_delay, state.most_members = assignment_delay, most_members
+        for broker in state.brokers.values():
+            broker.sessions.most = most_share_sessions
         super().__init__(state)
         self.requests = RequestRecord()
         self._nodes = {node: Node(state, broker, self.requests) for node, broker in state.brokers.items()}
@@ -83,6 +94,7 @@ class SimulatedCluster(Lifetime, FaultScript):
     async def start(self) -> Self:
         """Listen with all nodes, in the running event loop."""
         self._loop = asyncio.get_running_loop()
+        self._state.deadlines.start()
         for node in self._nodes.values():
             node.listen()
         return self
@@ -93,6 +105,7 @@ class SimulatedCluster(Lifetime, FaultScript):
             node.close()
         for node in self._nodes.values():
             await node.closed()
+        self._state.deadlines.close()
         self._loop = None
 
     # -- what it is ---------------------------------------------------------------------------------------------------
@@ -143,6 +156,7 @@ class SimulatedCluster(Lifetime, FaultScript):
     def _leave(self, node: int) -> None:
         with self._state.lock:
             self._state.brokers[node].alive = False
+            self._state.brokers[node].sessions.clear()
             brokers = self._state.brokers
             for topic in self._state.topics.by_name.values():
                 for index, row in enumerate(topic.partitions):

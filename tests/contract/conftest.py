@@ -34,7 +34,7 @@ class Pair:
     simulated_wire: Wire
 
 
-@pytest.fixture(scope="module", params=CONTRACT_VERSIONS)
+@pytest.fixture(scope="session", params=CONTRACT_VERSIONS)
 def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
     """Both clusters of one release, with one node each."""
     require_kafka()

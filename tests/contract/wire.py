@@ -39,14 +39,24 @@ class Wire:
             message: what to ask.
             version: of the API; None for the highest that both sides have.
         """
-        if version is None:
-            version = min(self.offers[message.api_key][1], message.max_version)
-        self._socket.sendall(sized(encode_request(message, version, 1, "contract")))
+        self.send(message, version)
+        return self.receive(message, version)
+
+    def send(self, message: Request[Q], version: int | None = None) -> None:
+        """Send one request without waiting for its answer."""
+        self._socket.sendall(sized(encode_request(message, self._version(message, version), 1, "contract")))
+
+    def receive(self, message: Request[Q], version: int | None = None) -> Q:
+        """Wait for the answer to a request that was sent."""
+        version = self._version(message, version)
         frame = _exactly(self._socket, int.from_bytes(_exactly(self._socket, 4)))
         response = cast("type[Q]", message.response_class)
         correlation_id, answer = decode_response(response, version, frame)
         assert correlation_id == 1
         return answer
+
+    def _version(self, message: Request[Q], version: int | None) -> int:
+        return min(self.offers[message.api_key][1], message.max_version) if version is None else version
 
     def close(self) -> None:
         """Close the connection."""

@@ -15,6 +15,7 @@ from shareproxy.protocol import messages as m
 from shareproxy.testing import SimulatedCluster
 from tests.contract.wire import Wire, first_address
 from tests.testing.simulation.asking import Client, ask, offsets_of, rows_of
+from tests.testing.simulation.share_member import ACCEPT, Member, prepared, row_of
 
 NOBODY = m.MetadataRequest([], False)
 
@@ -254,3 +255,62 @@ async def test_moved_coordinators(cluster: SimulatedCluster) -> None:
         assert answer.results[0].partitions[0].error_code == code
     with pytest.raises(ValueError, match="no node 9"):
         cluster.move_leader("t", 0, 9)
+
+
+async def test_an_answer_that_is_lost() -> None:
+    """What was asked for is done; then the connection ends, or nothing comes."""
+    async with SimulatedCluster() as cluster:
+        prepared(cluster, 2)
+        ada = await Member.of(cluster)
+        await ada.fetch()
+        lost = cluster.lose(79)
+        with pytest.raises(asyncio.IncompleteReadError):
+            await ada.acknowledge([(0, 0, [ACCEPT])])
+        assert (lost.hits, [row.lag for row in cluster.list_share_group_offsets("g")]) == (1, [1])
+        bob = await Member.of(cluster)
+        await bob.fetch()
+        with cluster.lose(79, close=False):
+            bob.client.send(m.ShareAcknowledgeRequest("g", bob.member_id, 1), 2)
+            bob.client.send(m.ApiVersionsRequest("tests", "1"), 4)
+            answer = await bob.client.receive(m.ApiVersionsRequest(), 4)
+        assert answer.error_code == 0  # the first one that came
+
+
+@pytest.mark.parametrize("step", ["join", "open", "fetch", "acknowledge", "close"])
+async def test_faults_of_one_step(step: str) -> None:
+    """A fault strikes the step that it is about, and no other."""
+    async with SimulatedCluster() as cluster:
+        prepared(cluster, 2)
+        fault = cluster.fail(None, 7, step=step)
+        ada = await Member.of(cluster)
+        join = await ada.client.ask(m.ShareGroupHeartbeatRequest("g", ada.member_id, 0, None, ["t"]))
+        opened = await ada.fetch()
+        if opened.error_code:
+            fault.lift()
+            await ada.fetch()
+        fetched = await ada.fetch(max_wait_ms=0)
+        acknowledged = await ada.acknowledge([(0, 0, [ACCEPT])])
+        closed = await ada.acknowledge(epoch=-1)
+        codes = {
+            "join": join.error_code,
+            "open": opened.error_code,
+            "fetch": fetched.error_code,
+            "acknowledge": acknowledged.error_code,
+            "close": closed.error_code,
+        }
+        assert {name: code for name, code in codes.items() if code} == {step: 7}
+
+
+async def test_codes_of_acknowledgements() -> None:
+    """With a topic and the step "acknowledge" they stand beside the records, and nothing of it counts."""
+    async with SimulatedCluster() as cluster:
+        prepared(cluster, 2, 2)
+        ada = await Member.of(cluster)
+        await ada.fetch(max_records=1)
+        with cluster.fail((78, 79), 121, topic="t", step="acknowledge", times=1):
+            row = row_of(await ada.fetch([(0, 1, [ACCEPT])]))
+        assert (row.error_code, row.acknowledge_error_code, len(row.acquired_records)) == (0, 121, 1)
+        assert [row.lag for row in cluster.list_share_group_offsets("g")] in ([4], [None])
+        with cluster.fail(78, 6, topic="t", times=1):
+            row = row_of(await ada.fetch([(0, 1, [ACCEPT])], max_wait_ms=0))
+        assert (row.error_code, row.acknowledge_error_code, row.acquired_records) == (6, 0, [])

@@ -15,20 +15,23 @@ from shareproxy.testing.simulation import (
     answer_consumer_groups,
     answer_fetch,
     answer_groups,
+    answer_heartbeat,
     answer_lag,
     answer_logs,
+    answer_share_acknowledge,
+    answer_share_fetch,
     answer_share_offsets,
     answer_share_state,
     answer_transactions,
 )
-from shareproxy.testing.simulation.call import Call, Late
+from shareproxy.testing.simulation.call import Call, Late, Parked
 
 
 class Known(NamedTuple):
     """An API that the simulation answers."""
 
     request: type[Request[Any]]
-    answer: Callable[[Call[Any]], Response | Late]
+    answer: Callable[[Call[Any]], Response | Late | Parked]
 
 
 ANSWERS: Final[Mapping[int, Known]] = {
@@ -49,7 +52,10 @@ ANSWERS: Final[Mapping[int, Known]] = {
         Known(m.ListTransactionsRequest, answer_transactions.list_transactions),
         Known(m.ConsumerGroupDescribeRequest, answer_consumer_groups.consumer_group_describe),
         Known(m.DescribeClusterRequest, answer_cluster.describe_cluster),
+        Known(m.ShareGroupHeartbeatRequest, answer_heartbeat.share_group_heartbeat),
         Known(m.ShareGroupDescribeRequest, answer_groups.share_group_describe),
+        Known(m.ShareFetchRequest, answer_share_fetch.share_fetch),
+        Known(m.ShareAcknowledgeRequest, answer_share_acknowledge.share_acknowledge),
         Known(m.ReadShareGroupStateRequest, answer_share_state.read_state),
         Known(m.ReadShareGroupStateSummaryRequest, answer_share_state.read_summary),
         Known(m.DescribeShareGroupOffsetsRequest, answer_lag.describe_share_group_offsets),

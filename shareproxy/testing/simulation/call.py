@@ -5,10 +5,13 @@ In: one request that a node got. Out: nothing by itself. Must never: be kept aft
 
 from __future__ import annotations
 
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Collection
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
+from shareproxy.protocol.ids import TopicId
 from shareproxy.protocol.message import Request, Response
 from shareproxy.testing.simulation.cluster_state import Broker, ClusterState
+from shareproxy.testing.simulation.steps import Step, steps_of
 
 M = TypeVar("M", bound=Request[Any])
 
@@ -42,6 +45,8 @@ class Call(NamedTuple, Generic[M]):
     message: M
     version: int
     principal: str
+    connection: object = None
+    client_id: str = ""
 
     def may(self, operation: str, resource: str, name: str) -> bool:
         """Tell whether the caller may do an operation on a topic or group."""
@@ -58,10 +63,28 @@ class Call(NamedTuple, Generic[M]):
         topic: str | None = None,
         partition: int | None = None,
         api: int | None = None,
+        steps: Collection[Step] | None = None,
+        of_steps_only: bool = False,
     ) -> int:
-        """Return the error code that was scripted for a place, 0 for none."""
-        api_key = self.message.api_key if api is None else api
-        return self.state.faults.code(api_key, self.node.node_id, group=group, topic=topic, partition=partition)
+        """Return the error code that was scripted for a place, 0 for none.
+
+        Args:
+            group: its name.
+            topic: its name, for a row of an answer.
+            partition: its number.
+            api: if it is not that of the request.
+            steps: what the place is about; None for all that the request is.
+            of_steps_only: leave out faults that are about any request.
+        """
+        return self.state.faults.code(
+            self.message.api_key if api is None else api,
+            self.node.node_id,
+            group=group,
+            topic=topic,
+            partition=partition,
+            steps=steps_of(self.message) if steps is None else steps,
+            of_steps_only=of_steps_only,
+        )
 
     def coordinator_problem(self, group: str) -> int:
         """Return 16, 14 or 15 where this node cannot speak for a group, or the code that was scripted; else 0."""
@@ -71,6 +94,30 @@ class Call(NamedTuple, Generic[M]):
         if coordinator != self.node.node_id:
             return 16
         return 14 if group in self.state.loading else 0
+
+
+class Parked(Protocol):
+    """A request that waits at the broker for something to happen, at most some seconds.
+
+    Attributes:
+        seconds: after them it is answered in any case.
+        notify: called when the answer may be ready; set by the connection that waits.
+    """
+
+    seconds: float
+    notify: Callable[[], object]
+
+    def answer(self, *, last: bool) -> Response | None:
+        """Return the answer if there is one; the last time there is."""
+        ...
+
+    def released(self, places: Collection[tuple[TopicId, int]]) -> None:
+        """Take note of share partitions whose records were released."""
+        ...
+
+    def abandoned(self) -> None:
+        """Take note that the client is gone."""
+        ...
 
 
 class Late(NamedTuple):

@@ -9,15 +9,20 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from shareproxy.protocol.ids import TopicId, topic_id_text
+from shareproxy.testing.simulation.deadlines import Deadlines
 from shareproxy.testing.simulation.faults import Faults
 from shareproxy.testing.simulation.groups import Groups, ShareGroup, SharePartition
 from shareproxy.testing.simulation.rights import Rights
 from shareproxy.testing.simulation.share_partition import GroupRules, ShareLeader, Writer
+from shareproxy.testing.simulation.share_sessions import ShareSessions
 from shareproxy.testing.simulation.topics import Topic, Topics
 from shareproxy.testing.simulation.versions import Release, release
+
+if TYPE_CHECKING:
+    from shareproxy.testing.simulation.call import Parked
 
 GROUP_TOPIC: Final = "__consumer_offsets"
 SHARE_TOPIC: Final = "__share_group_state"
@@ -25,6 +30,7 @@ DEAD_LETTER_TOPIC: Final = "errors.deadletterqueue.topic.name"
 # seconds for which a real broker asks again and again before it answers without a partition (five attempts)
 BROKER_PATIENCE: Final = 30.0
 ATTEMPTS: Final = 5
+MOST_MEMBERS: Final = 200  # of a share group, as brokers have it
 
 
 class Broker:
@@ -33,12 +39,14 @@ class Broker:
     Attributes:
         alive: it is in the metadata; a frozen node is, until somebody says otherwise.
         frozen: it takes requests and answers none.
+        sessions: of share consumers.
     """
 
     def __init__(self, node_id: int, kafka: Release, rack: str | None) -> None:
         self.node_id, self.kafka, self.rack = node_id, kafka, rack
         self.host, self.port = "127.0.0.1", 0
         self.alive, self.frozen = True, False
+        self.sessions = ShareSessions()
 
     @property
     def answers(self) -> bool:
@@ -84,6 +92,11 @@ class ClusterState:
         self._transactional_ids: dict[str, int] = {}
         self.dead_letters_held: set[str] = set()
         self.new_topics: set[str] = set()
+        self.deadlines = Deadlines()
+        self.parked: set[Parked] = set()
+        self.assignment_delay = 0.0
+        self.assignments_held: set[str] = set()
+        self.most_members = MOST_MEMBERS
 
     # -- who is responsible -------------------------------------------------------------------------------------------
 
@@ -140,6 +153,8 @@ class ClusterState:
             int(configs.get("share.delivery.count.limit", "5")),
             int(configs.get("share.partition.max.record.locks", "2000")),
             bool(configs.get(DEAD_LETTER_TOPIC)) and group in self.dead_letters_held,
+            int(configs.get("share.record.lock.duration.ms", "30000")) / 1000,
+            configs.get("share.renew.acknowledge.enable", "true") == "true",
         )
 
     def initialise(self, group: ShareGroup, topic: Topic) -> None:
@@ -191,6 +206,11 @@ class ClusterState:
             found = group.at(topic.topic_id, partition)
             if found is not None:
                 found.leader = None
+
+    def wake(self) -> None:
+        """Let requests that wait look again: there may be something for them."""
+        for parked in tuple(self.parked):
+            parked.notify()
 
     def producer_id(self, transactional_id: str) -> int:
         """Return the producer id of a transactional id, a new one for a new id."""

@@ -11,6 +11,7 @@ from enum import Enum, auto
 from typing import Any
 
 from shareproxy.protocol.message import Request, Response
+from shareproxy.testing.simulation.steps import NO_STEPS, Step
 
 OwnAnswer = Callable[[Request[Any], int], "Response | bytes | None"]
 """Given request and node id: an answer, a response frame without size, or None for the usual answer."""
@@ -23,6 +24,7 @@ class Kind(Enum):
     DELAY = auto()
     THROTTLE = auto()
     CUT = auto()
+    LOSE = auto()
     ANSWER = auto()
 
 
@@ -32,6 +34,7 @@ class Fault:
     Attributes:
         kind: what it does.
         value: error code, seconds, milliseconds, or bytes until the cut.
+        step: of a share consumer's life that it is about; None for any request.
         hits: how often it has applied.
     """
 
@@ -46,6 +49,7 @@ class Fault:
         group: str | None = None,
         topic: str | None = None,
         partition: int | None = None,
+        step: Step | None = None,
         times: int | None = None,
         answer: OwnAnswer | None = None,
     ) -> None:
@@ -54,6 +58,7 @@ class Fault:
         self._faults, self._left = faults, times
         self._apis = None if apis is None else frozenset(apis)
         self._node, self._group, self._topic, self._partition = node, group, topic, partition
+        self.step = step
 
     def lift(self) -> None:
         """Let things go right again."""
@@ -70,10 +75,19 @@ class Fault:
         """Whether it is about a topic or partition, not about a whole group or request."""
         return self._topic is not None or self._partition is not None
 
-    def applies(self, api_key: int, node: int, group: str | None, topic: str | None, partition: int | None) -> bool:
-        """Tell whether it is about this place."""
+    def applies(
+        self,
+        api_key: int,
+        node: int,
+        group: str | None,
+        topic: str | None,
+        partition: int | None,
+        steps: Collection[Step] = NO_STEPS,
+    ) -> bool:
+        """Tell whether it is about this place and step."""
         return (
-            (self._apis is None or api_key in self._apis)
+            (self.step is None or self.step in steps)
+            and (self._apis is None or api_key in self._apis)
             and self._node in (None, node)
             and self._group in (None, group)
             and self._topic in (None, topic)
@@ -113,10 +127,12 @@ class Faults:
         self._faults.clear()
         self._has_codes = False
 
-    def first(self, kind: Kind, api_key: int, node: int) -> Fault | None:
+    def first(
+        self, kind: Kind, api_key: int, node: int, steps: Collection[Step] = NO_STEPS, *, group: str | None = None
+    ) -> Fault | None:
         """Return the first fault of a kind that is about a whole request, and use it once."""
         for fault in self._faults:
-            if fault.kind is kind and fault.applies(api_key, node, None, None, None):
+            if fault.kind is kind and fault.applies(api_key, node, group, None, None, steps):
                 fault.use()
                 return fault
         return None
@@ -129,11 +145,13 @@ class Faults:
         group: str | None = None,
         topic: str | None = None,
         partition: int | None = None,
+        steps: Collection[Step] = NO_STEPS,
+        of_steps_only: bool = False,
     ) -> int:
         """Return the error code for a place, 0 for none, and use its fault once.
 
         A row (with `topic`) takes any fault that is about it; a group or a whole request only those that name no topic
-        or partition.
+        or partition. `of_steps_only` leaves out the faults that are about any request.
         """
         if not self._has_codes:
             return 0
@@ -141,7 +159,8 @@ class Faults:
             if (
                 fault.kind is Kind.CODE
                 and (topic is not None or not fault.of_partition)
-                and fault.applies(api_key, node, group, topic, partition)
+                and (fault.step is not None or not of_steps_only)
+                and fault.applies(api_key, node, group, topic, partition, steps)
             ):
                 fault.use()
                 return int(fault.value)

@@ -19,7 +19,15 @@ Assignment = dict[str, list[int]]
 
 
 class GroupMember(msgspec.Struct):
-    """A member; `assignment` is topic → partitions."""
+    """A member.
+
+    Attributes:
+        assignment: topic → partitions, as the member knows them.
+        target: the same, as it will learn it with its next heartbeat.
+        beats: it sends heartbeats; else it belongs to the script, and knows everything at once.
+        previous_epoch: the member epoch before this one; heartbeats with it are taken as well.
+        last_heartbeat: when the last one came, in seconds.
+    """
 
     member_id: str
     client_id: str
@@ -28,6 +36,10 @@ class GroupMember(msgspec.Struct):
     rack_id: str | None = None
     member_epoch: int = 0
     assignment: Assignment = msgspec.field(default_factory=dict)
+    target: Assignment = msgspec.field(default_factory=dict)
+    beats: bool = False
+    previous_epoch: int = -1
+    last_heartbeat: float = 0.0
 
 
 class SharePartition:
@@ -87,8 +99,7 @@ class ShareGroup:
         """Share the initialised partitions of the subscribed topics out among the members."""
         members = list(self.members.values())
         for member in members:
-            member.assignment = {}
-            member.member_epoch = self.group_epoch
+            member.target = {}
         self.assignment_epoch = self.group_epoch
         for name in sorted({topic for member in members for topic in member.topics}):
             topic = topics.get(name)
@@ -98,8 +109,11 @@ class ShareGroup:
             numbers = sorted(self.partitions.get(topic.topic_id, ()))
             # each partition has a member and each member a partition, as far as there are any
             for turn in range(max(len(numbers), len(readers)) if numbers else 0):
-                mine = readers[turn % len(readers)].assignment.setdefault(name, [])
+                mine = readers[turn % len(readers)].target.setdefault(name, [])
                 mine.append(numbers[turn % len(numbers)])
+        for member in members:
+            if not member.beats:
+                member.assignment, member.member_epoch = member.target, self.group_epoch
 
 
 class CommittedOffset(msgspec.Struct, frozen=True):

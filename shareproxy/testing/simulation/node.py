@@ -9,7 +9,7 @@ import asyncio
 import socket
 
 from shareproxy.testing.simulation.cluster_state import Broker, ClusterState
-from shareproxy.testing.simulation.connection import NodeConnection
+from shareproxy.testing.simulation.connection import NodeConnection, Outgoing
 from shareproxy.testing.simulation.record_of_requests import RequestRecord
 
 HOST = "127.0.0.1"
@@ -22,7 +22,7 @@ class Node:
     def __init__(self, state: ClusterState, broker: Broker, requests: RequestRecord) -> None:
         self.state, self.broker, self.requests = state, broker, requests
         self.connections: set[NodeConnection] = set()
-        self.held_back: list[tuple[NodeConnection, bytes, int | None]] = []
+        self.held_back: list[tuple[NodeConnection, Outgoing]] = []
         self._socket: socket.socket | None = None
         self._arriving: set[asyncio.Task[object]] = set()
         self._one_less = asyncio.Event()
@@ -70,8 +70,8 @@ class Node:
     def thawed(self) -> None:
         """Go on with what waits."""
         held, self.held_back = self.held_back, []
-        for connection, answer, cut in held:
-            connection.send_held_back(answer, cut)
+        for connection, outgoing in held:
+            connection.send_held_back(outgoing)
         for connection in list(self.connections):
             connection.go_on()
 

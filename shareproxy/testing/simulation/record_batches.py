@@ -21,6 +21,12 @@ NOTHING: Final = -1
 
 def encode_batch(batch: Batch) -> bytes:
     """Return the bytes of a batch; records that compaction took away are not there, their offsets are still counted."""
+    if batch.encoded is None:
+        batch.encoded = _encode(batch)
+    return batch.encoded
+
+
+def _encode(batch: Batch) -> bytes:
     records = b"".join(_record(batch, offset) for offset in batch.offsets())
     attributes = (TRANSACTIONAL if batch.transactional else 0) | (CONTROL if batch.control else 0)
     has_producer = batch.producer_id >= 0

@@ -27,6 +27,7 @@ class Batch(msgspec.Struct, gc=False):
         control: "commit" or "abort" for a transaction marker.
         kept: offsets of the records that compaction left; None for all.
         values: one per offset; None for made-up ones.
+        encoded: its bytes once somebody has fetched it, as that takes long.
     """
 
     base_offset: int
@@ -38,6 +39,7 @@ class Batch(msgspec.Struct, gc=False):
     control: str | None = None
     kept: tuple[int, ...] | None = None
     values: tuple[bytes, ...] | None = None
+    encoded: bytes | None = None
 
     def offsets(self) -> Sequence[int]:
         """Return the offsets of the records that are there."""
@@ -153,6 +155,7 @@ class RecordLog:
                 if not offsets:
                     continue
                 batch.kept = None if len(offsets) == batch.last_offset - batch.base_offset + 1 else offsets
+                batch.encoded = None
             left.append(batch)
         self._batches = left
 

@@ -14,6 +14,7 @@ from shareproxy.testing.simulation.faults import Fault, Kind, OwnAnswer
 from shareproxy.testing.simulation.rights import CLUSTER_NAME, AclEntry
 from shareproxy.testing.simulation.script import locked
 from shareproxy.testing.simulation.script_groups import GroupScript
+from shareproxy.testing.simulation.steps import Step
 
 Apis = int | type[Request[Any]] | Collection[int | type[Request[Any]]] | None
 """One API or some, as keys or request classes; None is every one."""
@@ -32,9 +33,13 @@ class FaultScript(GroupScript):
         group: str | None = None,
         topic: str | None = None,
         partition: int | None = None,
+        step: Step | str | None = None,
         times: int | None = None,
     ) -> Fault:
         """Answer with an error code: of one partition, topic or group if named, else of whatever the API has one for.
+
+        With a topic and the step "acknowledge" or "renew" it is the code of acknowledgements, also in a ShareFetch;
+        they do not count then. With a topic and another step, or none, it is that of a ShareFetch's records.
 
         Args:
             apis: API keys.
@@ -43,15 +48,25 @@ class FaultScript(GroupScript):
             group: only for this group.
             topic: only for this topic.
             partition: only for this partition.
+            step: only at this step of a share consumer's life: "join", "heartbeat", "leave", "open", "fetch",
+                "acknowledge", "renew" or "close"; a fetch that carries acknowledgements is two of them.
             times: how often; None until it is lifted.
         """
         place: dict[str, Any] = {"node": node, "group": group, "topic": topic, "partition": partition}
-        return self._add(Kind.CODE, code, apis, times=times, **place)
+        return self._add(Kind.CODE, code, apis, step=step, times=times, **place)
 
     @locked
-    def slow(self, seconds: float, apis: Apis = None, *, node: int | None = None, times: int | None = None) -> Fault:
-        """Answer late."""
-        return self._add(Kind.DELAY, seconds, apis, node=node, times=times)
+    def slow(
+        self,
+        seconds: float,
+        apis: Apis = None,
+        *,
+        node: int | None = None,
+        step: Step | str | None = None,
+        times: int | None = None,
+    ) -> Fault:
+        """Answer late; what was asked is done at once."""
+        return self._add(Kind.DELAY, seconds, apis, node=node, step=step, times=times)
 
     @locked
     def throttle(
@@ -61,16 +76,46 @@ class FaultScript(GroupScript):
         return self._add(Kind.THROTTLE, milliseconds, apis, node=node, times=times)
 
     @locked
-    def cut(self, apis: Apis = None, *, after_bytes: int = 0, node: int | None = None, times: int | None = 1) -> Fault:
+    def cut(
+        self,
+        apis: Apis = None,
+        *,
+        after_bytes: int = 0,
+        node: int | None = None,
+        step: Step | str | None = None,
+        times: int | None = 1,
+    ) -> Fault:
         """Close the connection on a request, without an answer or after some bytes of it.
 
         Args:
             apis: API keys.
-            after_bytes: of the answer, size included; 0 for none.
+            after_bytes: of the answer, size included; 0 for none: then nothing of what was asked is done.
             node: only on this node.
+            step: only at this step of a share consumer's life.
             times: how often; None until it is lifted.
         """
-        return self._add(Kind.CUT, after_bytes, apis, node=node, times=times)
+        return self._add(Kind.CUT, after_bytes, apis, node=node, step=step, times=times)
+
+    @locked
+    def lose(
+        self,
+        apis: Apis = None,
+        *,
+        close: bool = True,
+        node: int | None = None,
+        step: Step | str | None = None,
+        times: int | None = 1,
+    ) -> Fault:
+        """Do what a request asks for, and lose the answer.
+
+        Args:
+            apis: API keys.
+            close: the connection ends then; else nothing comes, and the client has to lose patience.
+            node: only on this node.
+            step: only at this step of a share consumer's life.
+            times: how often; None until it is lifted.
+        """
+        return self._add(Kind.LOSE, close, apis, node=node, step=step, times=times)
 
     @locked
     def answer_with(self, apis: Apis, answer: OwnAnswer, *, node: int | None = None, times: int | None = None) -> Fault:
@@ -82,8 +127,9 @@ class FaultScript(GroupScript):
         """End all of the above."""
         self._state.faults.clear()
 
-    def _add(self, kind: Kind, value: float, apis: Apis, **more: Any) -> Fault:
-        return self._state.faults.add(Fault(self._state.faults, kind, value, apis=_keys(apis), **more))
+    def _add(self, kind: Kind, value: float, apis: Apis, *, step: Step | str | None = None, **more: Any) -> Fault:
+        about = None if step is None else Step(step)
+        return self._state.faults.add(Fault(self._state.faults, kind, value, apis=_keys(apis), step=about, **more))
 
     # -- coordinators -------------------------------------------------------------------------------------------------
 

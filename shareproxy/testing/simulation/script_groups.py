@@ -12,9 +12,11 @@ from shareproxy.testing.simulation.answer_share_offsets import alter
 from shareproxy.testing.simulation.cluster_state import GROUP_TOPIC
 from shareproxy.testing.simulation.consumer import SimulatedConsumer
 from shareproxy.testing.simulation.groups import CommittedOffset, ConsumerGroup, ShareGroup, member_of
+from shareproxy.testing.simulation.membership import assign_late, refresh, remove
 from shareproxy.testing.simulation.script import locked
 from shareproxy.testing.simulation.script_topics import TopicScript
 from shareproxy.testing.simulation.share_state import UNKNOWN, StateBatch
+from shareproxy.testing.simulation.sharing import end_session, give_back, wake_for_released
 
 
 class GroupScript(TopicScript):
@@ -50,7 +52,7 @@ class GroupScript(TopicScript):
             member_id, topics, client_id or f"consumer-{group}-{number}", client_host, rack
         )
         found.group_epoch += 1
-        self._refresh_group(found)
+        refresh(self._state, found)
         return member_id
 
     @locked
@@ -62,7 +64,7 @@ class GroupScript(TopicScript):
         self._release(found, member, leaving=True)
         del found.members[member]
         found.group_epoch += 1
-        self._refresh_group(found)
+        refresh(self._state, found)
 
     @locked
     def expire_locks(self, group: str, member: str | None = None) -> None:
@@ -70,14 +72,49 @@ class GroupScript(TopicScript):
         self._release(self._share_group(group), member, leaving=False)
 
     def _release(self, group: ShareGroup, member: str | None, *, leaving: bool) -> None:
-        by_id, rules = self._state.topics.by_id, self._state.rules(group.name)
+        by_id, freed = self._state.topics.by_id, set()
         for topic_id, partitions in group.partitions.items():
             topic = by_id.get(topic_id)
             for index, row in partitions.items():
                 if topic is not None and row.leader is not None and (held := row.leader.held_by(member)):
-                    kafka = self._state.release_of(topic.partitions[index].leader)
-                    undo = leaving and not kafka.leaving_counts
-                    row.leader.give_back(held, rules, self._state.writer(group, topic, index), undo=undo)
+                    give_back(self._state, group, topic, index, held, leaving=leaving)
+                    freed.add((topic_id, index))
+        if leaving:
+            wake_for_released(self._state, freed)
+        else:
+            self._state.wake()
+
+    @locked
+    def hold_assignments(self, group: str, *, held: bool = True) -> None:
+        """Let the coordinator assign nothing to members that come to a share group, until it is told to go on."""
+        if held:
+            self._state.assignments_held.add(group)
+            return
+        self._state.assignments_held.discard(group)
+        assign_late(self._state, group)
+
+    @locked
+    def fence(self, group: str, member: str) -> None:
+        """Let the coordinator forget a member, as if its session had timed out; its records stay locked."""
+        found = self._share_group(group)
+        if member not in found.members:
+            raise ValueError(f"group {group!r} has no member {member!r}; it has {sorted(found.members)}")
+        remove(self._state, found, found.members[member])
+
+    @locked
+    def end_share_sessions(self, group: str, member: str | None = None, *, node: int | None = None) -> int:
+        """Let nodes forget share sessions, of a member or of all members; what was held is released.
+
+        Returns:
+            how many there were.
+        """
+        count = 0
+        for broker in self._state.brokers.values():
+            for session in broker.sessions:
+                if session.group == group and member in (None, session.member) and node in (None, broker.node_id):
+                    end_session(self._state, broker, session)
+                    count += 1
+        return count
 
     @locked
     def open_consumer(

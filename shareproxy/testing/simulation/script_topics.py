@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from shareproxy.protocol.ids import topic_id_text
 from shareproxy.testing.driver import Topic as TopicDescription
-from shareproxy.testing.simulation.groups import ShareGroup
+from shareproxy.testing.simulation.membership import refresh
 from shareproxy.testing.simulation.script import Script, locked
 
 
@@ -97,6 +97,7 @@ class TopicScript(Script):
         for topic in self._state.topics.by_name.values():
             for row in topic.partitions:
                 row.log.end_transaction(producer_id, commit=commit, timestamp=now, leader_epoch=row.leader_epoch)
+        self._state.wake()
 
     def _write(
         self,
@@ -121,6 +122,7 @@ class TopicScript(Script):
                 values=texts,
             )
             found[index] = list(offsets)
+        self._state.wake()
         return found
 
     @locked
@@ -165,20 +167,4 @@ class TopicScript(Script):
     def _refresh_groups(self) -> None:
         for group in list(self._state.groups.share_groups()):
             if group.members:
-                self._refresh_group(group)
-
-    def _refresh_group(self, group: ShareGroup) -> None:
-        """Let a group begin with what its members subscribe to and it does not know yet, and assign all anew."""
-        names = {topic for member in group.members.values() for topic in member.topics}
-        new = [
-            topic
-            for name in sorted(names)
-            if (topic := self._state.topics.by_name.get(name)) is not None
-            and len(group.partitions.get(topic.topic_id, ())) < len(topic.partitions)
-        ]
-        if new:
-            group.group_epoch += 1
-        for topic in new:
-            self._state.initialise(group, topic)
-        if group.members or self._state.coordinator_release(group.name).assigns_nothing:
-            group.assign(self._state.topics.by_name)
+                refresh(self._state, group)

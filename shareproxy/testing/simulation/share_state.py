@@ -6,6 +6,7 @@ Must never: know what a leader only holds in memory.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import Final
@@ -79,9 +80,9 @@ def laid_over(under: Sequence[StateBatch], over: Iterable[StateBatch], start_off
     """
     rows = list(under)
     for new in over:
-        rows = [part for old in rows for part in _without(old, new)]
-        rows.append(new)
-    rows.sort(key=_first)
+        low = bisect_left(rows, new.first_offset, key=_last)
+        high = bisect_right(rows, new.last_offset, low, key=_first)
+        rows[low:high] = _over(rows[low:high], new)
     joined: list[StateBatch] = []
     for row in rows:
         if row.last_offset < start_offset:
@@ -100,19 +101,22 @@ def laid_over(under: Sequence[StateBatch], over: Iterable[StateBatch], start_off
     return joined
 
 
-def _without(old: StateBatch, new: StateBatch) -> list[StateBatch]:
-    if old.last_offset < new.first_offset or new.last_offset < old.first_offset:
-        return [old]
-    left = []
-    if old.first_offset < new.first_offset:
-        left.append(msgspec.structs.replace(old, last_offset=new.first_offset - 1))
-    if new.last_offset < old.last_offset:
-        left.append(msgspec.structs.replace(old, first_offset=new.last_offset + 1))
-    return left
+def _over(touched: Sequence[StateBatch], new: StateBatch) -> list[StateBatch]:
+    """Return a row with what stands out on its two sides of those that it touches."""
+    rows = [new]
+    if touched and touched[0].first_offset < new.first_offset:
+        rows.insert(0, msgspec.structs.replace(touched[0], last_offset=new.first_offset - 1))
+    if touched and touched[-1].last_offset > new.last_offset:
+        rows.append(msgspec.structs.replace(touched[-1], first_offset=new.last_offset + 1))
+    return rows
 
 
 def _first(batch: StateBatch) -> int:
     return batch.first_offset
+
+
+def _last(batch: StateBatch) -> int:
+    return batch.last_offset
 
 
 def offsets_in(batches: Iterable[StateBatch], states: Iterable[int], start_offset: int = 0) -> int:

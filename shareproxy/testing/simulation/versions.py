@@ -120,6 +120,14 @@ class Release(msgspec.Struct, frozen=True):
         leaving_counts: what a member held when it left counts as delivered (4.2).
         assigns_nothing: a group whose last member left gets an assignment once more, an empty one (4.4).
         waits_for_no_partition: a partition index past the end is looked for until the retries are used up (4.2).
+        release_wakes: released records wake fetches that wait; their first answer is an empty row (4.1).
+        old_connection_ends_session: also one that its member has opened again on another connection (4.1).
+        limits_member_id: a member id has at most 36 characters (4.2); before, share sessions take only those that are
+            a UUID in base64, and answer −1 to others.
+        unknown_topic_fails: a fetch that adds an unknown topic id gets the error −1 as a whole, and counts as one of
+            its session (4.1).
+        explains_in_fetch: errors of acknowledgements that a fetch carries have a text (4.2).
+        answers_no_fetch: a fetch of no records that carries acknowledgements is answered at once (4.2).
     """
 
     name: str
@@ -139,6 +147,12 @@ class Release(msgspec.Struct, frozen=True):
     leaving_counts: bool = True
     assigns_nothing: bool = True
     waits_for_no_partition: bool = True
+    release_wakes: bool = False
+    old_connection_ends_session: bool = False
+    limits_member_id: bool = True
+    answers_no_fetch: bool = True
+    unknown_topic_fails: bool = False
+    explains_in_fetch: bool = True
 
 
 def _features(metadata: int, share: int) -> Mapping[str, Range]:
@@ -192,4 +206,10 @@ def release(name: str) -> Release:
         leaving_counts=minor >= 2,
         assigns_nothing=minor >= 4,
         waits_for_no_partition=minor >= 2,
+        release_wakes=minor == 1,
+        old_connection_ends_session=minor == 1,
+        limits_member_id=minor >= 2,
+        answers_no_fetch=minor >= 2,
+        unknown_topic_fails=minor == 1,
+        explains_in_fetch=minor >= 2,
     )
