@@ -67,12 +67,14 @@ class AckResult(msgspec.Struct, frozen=True):
         error_code: 0 where the broker took them; else none of them counts (121: the lock is lost, 6 and 3: the leader
             moved). `None` where no answer came: it is not known whether they count, and a redelivery will tell.
         message: the broker's words, or ours where no answer came.
+        taken: other offsets of the partition that the broker did take, where only some were refused.
     """
 
     partition: TopicPartition
     ranges: tuple[tuple[OffsetRange, Acknowledgement], ...]
     error_code: int | None = NO_ERROR
     message: str | None = None
+    taken: tuple[tuple[OffsetRange, Acknowledgement], ...] = ()
 
     @property
     def confirmed(self) -> bool:
