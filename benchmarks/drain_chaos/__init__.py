@@ -1,0 +1,1 @@
+"""Drain a queue while workers, brokers and lines break, and account for every offset."""
