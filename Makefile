@@ -7,7 +7,7 @@ PYTEST_ARGS ?=
 # of make fuzz, for all targets together
 FUZZ_SECONDS ?= 3600
 
-.PHONY: demo test check bench bench-proxy interop fuzz generate format clean tools
+.PHONY: demo test check bench bench-proxy bench-drain chaos interop fuzz generate format clean tools
 
 demo: $(VENV)/.runtime tools
 	@$(BIN)/shareproxy demo --kafka $(KAFKA)
@@ -35,6 +35,14 @@ bench: $(VENV)/.dev tools
 # the proxy beside a bare relay and Envoy
 bench-proxy: $(VENV)/.dev tools
 	$(BIN)/python -m benchmarks.proxy
+
+# share consumers, sinks and workers beside others
+bench-drain: $(VENV)/.dev tools
+	$(BIN)/python -m benchmarks.drain
+
+# half an hour of broken workers, brokers and lines, with an account of every offset
+chaos: $(VENV)/.dev tools
+	$(BIN)/python -m benchmarks.drain_chaos
 
 # clients of other people through the proxy; writes docs/interop.md. Fewer: make interop CLIENT=… CLUSTER=… CASE=…
 interop: $(VENV)/.dev tools
