@@ -59,6 +59,8 @@ class BrokerCalls:
         self.nodes: Mapping[NodeId, Node] = {}
         self.sent: Counter[int] = Counter()
         self._pool = ConnectionPool(security, client_id, connect_timeout)
+        self.trouble: str | None = None
+        """Why the last round of questions to all brokers was in vain; None if somebody has answered since."""
         self._turn = 0
 
     def learn(self, nodes: Mapping[NodeId, Node]) -> None:
@@ -202,6 +204,7 @@ class BrokerCalls:
                         if error is None:
                             # whoever was asked before and is silent still is not asked first the next time
                             self._turn += len(running)
+                            self.trouble = None
                             return done.result()
                         if not isinstance(error, ClusterError):
                             raise error
@@ -218,8 +221,10 @@ class BrokerCalls:
                 await asyncio.gather(*running, return_exceptions=True)
             if round_errors and all(error.retry is Retry.FINAL for error in round_errors):
                 raise round_errors[0]
+            nobody = _nobody_answered(list(failures.values()))
+            self.trouble = str(nobody)
             if not await backoff.pause(deadline):
-                raise _nobody_answered(list(failures.values()))
+                raise nobody
 
     @staticmethod
     async def _next_ended(

@@ -105,6 +105,11 @@ class Cluster:
         """Return how many requests were sent so far, by api_key; without those that open a connection."""
         return self._brokers.sent
 
+    @property
+    def trouble(self) -> str | None:
+        """Return why no broker could be asked the last time, though that may still be repeated; None if one could."""
+        return self._brokers.trouble
+
     async def metadata(
         self, topics: Collection[str] | None = (), *, deadline: float, max_age: float = 0.0
     ) -> ClusterMetadata:

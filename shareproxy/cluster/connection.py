@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar, cast
 
 from shareproxy.cluster.addresses import Address
@@ -129,6 +129,10 @@ class Connection:
     def finished(self) -> bool:
         """Tell whether the transport is gone."""
         return self._pipeline.finished
+
+    def when_finished(self, call: Callable[[], None]) -> None:
+        """Call when the transport is gone, whoever closed it."""
+        self._pipeline.when_lost(call)
 
     @property
     def in_flight(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Final, cast
 
 from shareproxy.cluster.errors import BadAnswer, ConnectionClosed, DeadlinePassed, cause_text
@@ -127,6 +128,10 @@ class Pipeline(asyncio.Protocol):
     def finished(self) -> bool:
         """Tell whether the transport is gone."""
         return self._lost.done()
+
+    def when_lost(self, call: Callable[[], None]) -> None:
+        """Call when the transport is gone, whoever closed it."""
+        self._lost.add_done_callback(lambda _: call())
 
     @property
     def in_flight(self) -> int:
