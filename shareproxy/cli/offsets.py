@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from shareproxy.cli.failures import ExitCode, is_denied, say, with_exit_code
+from shareproxy.cli.migrate import migrate, rollback
 from shareproxy.cli.options import (
     OUTPUTS,
     complete_groups,
@@ -40,11 +41,14 @@ BEFORE_CHANGE: Final = 0.5  # part of the time for looking where a change follow
 
 @click.group()
 def offsets() -> None:
-    """Move or delete the start offsets of a share group.
+    """Move, take over or delete the start offsets of a share group.
 
     Shows what would happen, and does it only with --execute. The group must have no members.
     """
 
+
+offsets.add_command(migrate)
+offsets.add_command(rollback)
 
 _output = click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table", help="Form of the answer.")
 _execute = click.option("--execute/--dry-run", default=False, help="Do it, or only show it.  [default: --dry-run]")
