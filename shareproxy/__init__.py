@@ -1,4 +1,4 @@
-"""Share-group lag for every Kafka client.
+"""Share-group lag for every Kafka client, and share consumers for Python.
 
 The names below are the public API. They are loaded when first used: the command line has to start fast.
 """
@@ -37,6 +37,40 @@ if TYPE_CHECKING:
     from shareproxy.admin.share_admin import ShareAdmin
     from shareproxy.admin.targets import Earliest, Latest, Shift, ToOffset, ToTime
     from shareproxy.cluster.security import Security
+    from shareproxy.drain.batch import RecordBatch
+    from shareproxy.drain.commit_results import CommitResult, CommitStats
+    from shareproxy.drain.committer import ReconcilingCommitter
+    from shareproxy.drain.consumer import ShareConsumer
+    from shareproxy.drain.errors import ConsumerClosed, DrainError, GroupIsFull
+    from shareproxy.drain.events import (
+        AcknowledgementsLost,
+        AssignmentChanged,
+        BrokerLost,
+        ConsumerEvent,
+        GapsAcknowledged,
+        GroupFull,
+        LeaderMoved,
+        LockLost,
+        MemberFenced,
+        PartitionRefused,
+        RecordsGivenBack,
+        RecordsSkipped,
+        SessionReopened,
+    )
+    from shareproxy.drain.handlers import run, run_worker
+    from shareproxy.drain.model import (
+        Acknowledgement,
+        AckResult,
+        AckResults,
+        AcquireMode,
+        OffsetRange,
+        TimestampType,
+        TopicPartition,
+    )
+    from shareproxy.drain.record import ShareRecord
+    from shareproxy.drain.retry_delay import Retry
+    from shareproxy.drain.sink import Fatal, Outcome, RejectRecord, Retriable
+    from shareproxy.drain.tickets import AckTicket, BatchTicket
     from shareproxy.lag.consumer_model import (
         ConsumerGroupLag,
         ConsumerLagReport,
@@ -77,6 +111,55 @@ _WHERE: Final = {
     "shareproxy.admin.share_admin": ("ShareAdmin",),
     "shareproxy.admin.targets": ("Earliest", "Latest", "Shift", "ToOffset", "ToTime"),
     "shareproxy.cluster.security": ("Security",),
+    "shareproxy.drain.batch": ("RecordBatch",),
+    "shareproxy.drain.commit_results": ("CommitResult", "CommitStats"),
+    "shareproxy.drain.committer": ("ReconcilingCommitter",),
+    "shareproxy.drain.consumer": ("ShareConsumer",),
+    "shareproxy.drain.errors": (
+        "ConsumerClosed",
+        "DrainError",
+        "GroupIsFull",
+    ),
+    "shareproxy.drain.events": (
+        "AcknowledgementsLost",
+        "AssignmentChanged",
+        "BrokerLost",
+        "ConsumerEvent",
+        "GapsAcknowledged",
+        "GroupFull",
+        "LeaderMoved",
+        "LockLost",
+        "MemberFenced",
+        "PartitionRefused",
+        "RecordsGivenBack",
+        "RecordsSkipped",
+        "SessionReopened",
+    ),
+    "shareproxy.drain.handlers": (
+        "run",
+        "run_worker",
+    ),
+    "shareproxy.drain.model": (
+        "AcquireMode",
+        "Acknowledgement",
+        "AckResult",
+        "AckResults",
+        "OffsetRange",
+        "TimestampType",
+        "TopicPartition",
+    ),
+    "shareproxy.drain.record": ("ShareRecord",),
+    "shareproxy.drain.retry_delay": ("Retry",),
+    "shareproxy.drain.sink": (
+        "Fatal",
+        "Outcome",
+        "RejectRecord",
+        "Retriable",
+    ),
+    "shareproxy.drain.tickets": (
+        "AckTicket",
+        "BatchTicket",
+    ),
     "shareproxy.lag.consumer_model": (
         "ConsumerGroupLag",
         "ConsumerLagReport",
@@ -103,21 +186,39 @@ _MODULE_OF: Final = {name: module for module, names in _WHERE.items() for name i
 __all__ = [
     "__version__",
     "AccessDenied",
+    "AckResult",
+    "AckResults",
+    "AckTicket",
+    "Acknowledgement",
+    "AcknowledgementsLost",
+    "AcquireMode",
     "AdminError",
     "AlterResult",
     "AlteredOffset",
     "AssignedTopic",
+    "AssignmentChanged",
+    "BatchTicket",
+    "BrokerLost",
     "CannotReach",
+    "CommitResult",
+    "CommitStats",
+    "ConsumerClosed",
+    "ConsumerEvent",
     "ConsumerGroupLag",
     "ConsumerLagReport",
     "ConsumerPartitionLag",
     "ConsumerStatus",
     "DeleteResult",
     "DeletedTopic",
+    "DrainError",
     "Earliest",
+    "Fatal",
+    "GapsAcknowledged",
     "GroupConfig",
     "GroupDescription",
     "GroupError",
+    "GroupFull",
+    "GroupIsFull",
     "GroupLag",
     "GroupListing",
     "GroupNotEmpty",
@@ -126,30 +227,50 @@ __all__ = [
     "GroupVisible",
     "LagReport",
     "Latest",
+    "LeaderMoved",
     "ListedGroup",
+    "LockLost",
     "Member",
+    "MemberFenced",
     "NotAShareGroup",
     "NotSupported",
     "OffsetPlan",
+    "OffsetRange",
     "OffsetRefused",
+    "Outcome",
     "PartitionLag",
     "PartitionRates",
+    "PartitionRefused",
     "PartitionVisible",
     "PlannedOffset",
+    "ReconcilingCommitter",
+    "RecordBatch",
+    "RecordsGivenBack",
+    "RecordsSkipped",
+    "RejectRecord",
+    "Retriable",
+    "Retry",
     "Security",
+    "SessionReopened",
     "ShareAdmin",
+    "ShareConsumer",
     "ShareOffset",
+    "ShareRecord",
     "Shift",
     "Snapshot",
     "Source",
     "SourceChoice",
     "Status",
     "TimedOut",
+    "TimestampType",
     "ToOffset",
     "ToTime",
+    "TopicPartition",
     "UnknownTopic",
     "Want",
     "WrongArgument",
+    "run",
+    "run_worker",
 ]
 
 

@@ -11,7 +11,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -21,6 +21,7 @@ from shareproxy.cli.failures import ExitCode, with_exit_code
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from shareproxy.cluster.cluster import Cluster
     from shareproxy.config import Settings
 
 PROGRAM: Final = "shareproxy"
@@ -87,13 +88,37 @@ def group_names(context: click.Context, parameter: click.Parameter, typed: str) 
         parameter: that is being typed.
         typed: how the name begins.
     """
+    from shareproxy.lag.listings import list_groups
+
+    async def ask(cluster: Cluster, deadline: float) -> list[str]:
+        return [found.group for found in (await list_groups(cluster, types=("share",), deadline=deadline)).groups]
+
+    return _items(context, parameter, typed, ask)
+
+
+def topic_names(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Complete the name of a topic that is not Kafka's own; as `group_names`."""
+
+    async def ask(cluster: Cluster, deadline: float) -> list[str]:
+        topics = (await cluster.metadata(None, deadline=deadline)).topics
+        return sorted(name for name, topic in topics.items() if not topic.is_internal)
+
+    return _items(context, parameter, typed, ask)
+
+
+def _items(
+    context: click.Context,
+    parameter: click.Parameter,
+    typed: str,
+    ask: Callable[[Cluster, float], Awaitable[list[str]]],
+) -> list[CompletionItem]:
     from click.shell_completion import CompletionItem
 
     already = context.params.get(parameter.name or "") or ()
     with _quiet(), _no_longer_than(GIVE_UP_SECONDS), contextlib.suppress(Exception):
         return [
             CompletionItem(name)
-            for name in _ask(_settings(context))
+            for name in _ask(_settings(context), ask)
             if name.startswith(typed) and SAFE_NAME.fullmatch(name) and name not in _as_names(already)
         ]
     return []
@@ -110,13 +135,12 @@ def _settings(context: click.Context) -> Settings:
     return settings_from(context.params.get("config"), flags)
 
 
-def _ask(settings: Settings) -> list[str]:
+def _ask(settings: Settings, question: Callable[[Cluster, float], Awaitable[list[str]]]) -> list[str]:
     # less than `ShareAdmin` needs: to import that takes a quarter of the time there is
     import asyncio
 
     from shareproxy.cluster.cluster import Cluster
     from shareproxy.connecting import bootstrap_addresses, own_connection
-    from shareproxy.lag.listings import list_groups
 
     own = own_connection(settings)
 
@@ -125,8 +149,7 @@ def _ask(settings: Settings) -> list[str]:
             asyncio.timeout(ASK_SECONDS),
             Cluster(bootstrap_addresses(settings), own.security, client_id=own.client_id) as cluster,
         ):
-            deadline = asyncio.get_running_loop().time() + ASK_SECONDS
-            return [found.group for found in (await list_groups(cluster, types=("share",), deadline=deadline)).groups]
+            return await question(cluster, asyncio.get_running_loop().time() + ASK_SECONDS)
 
     return asyncio.run(ask())
 

@@ -6,9 +6,11 @@ import contextlib
 import os
 import re
 import shlex
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -26,16 +28,27 @@ TOPIC = "orders"
 GROUP = "order-workers"
 START_SECONDS = 30.0
 NODE_PORTS = 4
+WAIT_SECONDS = 0.5
 
 
 @click.command()
 @click.option("--kafka", metavar="VERSION", help="Kafka to start, 4.1 or newer.  [default: 4.4.0]")
+@click.option("--stay", is_flag=True, help="Keep Kafka and the proxy running at the end, until Ctrl-C.")
+@click.option(
+    "--drain", "draining", is_flag=True, help="Show workers that empty a backlog instead, one of them killed."
+)
+@click.option("--records", type=click.IntRange(100, 1_000_000), help="Backlog of --drain.  [default: 12000]")
 @with_exit_code
-def demo(kafka: str | None) -> ExitCode:
+def demo(kafka: str | None, stay: bool, draining: bool, records: int | None) -> ExitCode:
     """Start a real Kafka, a share group with a backlog and the proxy, and ask Kafka's own tool through it.
 
-    Needs Java 17 or newer and Maven, which fetches Kafka the first time. Everything is stopped again at the end.
+    Needs Java 17 or newer and Maven, which fetches Kafka the first time. Everything is stopped again at the end, with
+    --stay after Ctrl-C: for a worker of yours, or any other client.
     """
+    if draining and stay:
+        raise ConfigError("--stay and --drain are two demos; leave one of them out")
+    if records is not None and not draining:
+        raise ConfigError("--records is the backlog of --drain; give --drain too, or leave it out")
     from shareproxy.testing.kafka import SUPPORTED_VERSIONS, KafkaFailed, LocalKafka, MissingTool
 
     newest = SUPPORTED_VERSIONS[-1]
@@ -47,11 +60,20 @@ def demo(kafka: str | None) -> ExitCode:
     try:
         with LocalKafka(kafka or newest, progress=steps.say) as cluster:
             steps.say(f"Kafka {cluster.version} is up at {cluster.bootstrap_servers}")
+            if draining:
+                from shareproxy.cli.demo_drain import RECORDS, drain
+
+                return drain(cluster, RECORDS if records is None else records, steps)
             make_backlog(cluster, steps)
             with proxy_in_front_of(cluster.bootstrap_servers) as address:
                 steps.say(f"shareproxy is up at {address}")
                 # the tool of 4.1 does not know of lag at all, so the newest one asks in every case
-                return show_lag(LocalKafka(newest, progress=steps.say), address, steps)
+                code = show_lag(LocalKafka(newest, progress=steps.say), address, steps)
+                if stay and code is ExitCode.DONE:
+                    stay_up(cluster.bootstrap_servers, steps)
+                elif code is ExitCode.DONE:
+                    steps.say("for a worker of yours (see README.md) keep it running: shareproxy demo --stay")
+                return code
     except (MissingTool, KafkaFailed) as error:
         say(str(error))
         return ExitCode.USAGE if isinstance(error, MissingTool) else ExitCode.NO
@@ -134,6 +156,22 @@ def show_lag(tool: LocalKafka, address: str, steps: Steps) -> ExitCode:
         return ExitCode.DONE
     say(f"the LAG column should hold 7 twice, but holds {lags}; please report this")
     return ExitCode.NO
+
+
+def stay_up(bootstrap_servers: str, steps: Steps) -> None:
+    """Say how to reach the cluster, and wait for Ctrl-C or SIGTERM."""
+    stopped = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stopped.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        steps.say(
+            f"all of it stays up until Ctrl-C; elsewhere: export SHAREPROXY_BOOTSTRAP_SERVER={bootstrap_servers} and "
+            f"run a worker of group {GROUP} on topic {TOPIC}, such as the ten lines in README.md"
+        )
+        while not stopped.wait(WAIT_SECONDS):  # in slices: a wait without an end does not let signals in everywhere
+            pass
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _lag_column(table: str) -> list[str]:

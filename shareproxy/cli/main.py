@@ -21,8 +21,8 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         name: f"shareproxy.cli.{name}"
         for name in (
             *("lag", "groups", "describe", "top", "wait"),
-            *("offsets", "doctor"),
-            *("serve", "exporter", "demo", "completion"),
+            *("offsets", "doctor", "consume"),
+            *("serve", "exporter", "sink", "demo", "completion"),
         )
     }
 )

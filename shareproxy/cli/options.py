@@ -60,6 +60,13 @@ def complete_groups(context: click.Context, parameter: click.Parameter, typed: s
     return group_names(context, parameter, typed)
 
 
+def complete_topics(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Complete the name of a topic; costs nothing unless a shell asks for it."""
+    from shareproxy.cli.completion import topic_names
+
+    return topic_names(context, parameter, typed)
+
+
 def connection_options(command: F) -> F:
     """Add the flags that say which cluster is meant and how to reach it."""
     for option in reversed(_CONNECTION):

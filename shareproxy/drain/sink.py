@@ -123,7 +123,8 @@ Outcomes = Sequence[Outcome]
 class Sink(Protocol):
     """Where records go. Each method may be `async` or plain; plain ones run in a thread.
 
-    `open(topics)` and `flush()` may exist besides: `open` is called once after `start`.
+    `open(topics)` and `flush()` may exist besides: `open` is called once after `start`, `flush` after each `put` and
+    before anything of it is accepted; what it raises counts as if `put` had raised it.
     """
 
     def start(self, context: TaskContext, /) -> Awaitable[None] | None:

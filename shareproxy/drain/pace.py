@@ -1,0 +1,42 @@
+"""Know how quick a caller is with its records, and so how many may be fetched before it asks for them.
+
+In: when it was given records, when it came back, whether it was done with them. Out: a number of records.
+Must never: let more be fetched for a slow caller than it asks for: whoever is idle shall have those.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# A caller who comes back within this time, with everything acknowledged, finds the next records here already: as many
+# as it works off in such a time.
+QUICK_SECONDS: Final = 0.05
+# what it did in less than this cannot be told from nothing
+SHORTEST_SECONDS: Final = QUICK_SECONDS / 100
+
+
+class Pace:
+    """The pace of one caller.
+
+    Args:
+        most: records that are ever fetched ahead.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._handed, self._handed_at = 0, float("-inf")
+        self.asked_at = float("-inf")
+        """When it last came for records, in the event loop's time."""
+        self.ahead = 0
+        """How many records may be fetched before it asks."""
+
+    def handed(self, records: int, now: float) -> None:
+        """Note what the caller was given."""
+        self._handed, self._handed_at = records, now
+
+    def asked(self, now: float, *, done: bool) -> None:
+        """Note that the caller asks for more, and whether it has acknowledged everything that it was given."""
+        took = now - self._handed_at
+        self.asked_at, self.ahead = now, 0
+        if done and took < QUICK_SECONDS:
+            self.ahead = min(round(self._handed * QUICK_SECONDS / max(took, SHORTEST_SECONDS)), self._most)

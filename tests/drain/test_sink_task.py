@@ -1,0 +1,732 @@
+"""A sink task: its life, its outcomes, and what it never does; R numbers are those of drain.md."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shareproxy.drain.model import Acknowledgement
+from shareproxy.drain.sink import Fatal, Outcome, RejectRecord, Retriable, SinkRecord
+from shareproxy.drain.sink_metrics import TaskState
+from shareproxy.drain.sink_task import TaskFailed
+from tests.drain.fake_consumer import FakeRecord, FakeShareConsumer
+from tests.drain.task_run import ScriptedSink, TaskRun
+
+ACCEPT, RELEASE, REJECT = Acknowledgement.ACCEPT, Acknowledgement.RELEASE, Acknowledgement.REJECT
+NO_QUEUE = "group 'orders' has no dead-letter queue"
+
+
+def records(*offsets: int, delivery_count: int = 1) -> list[FakeRecord]:
+    """Return records of one partition."""
+    return [FakeRecord(offset, delivery_count=delivery_count) for offset in offsets]
+
+
+def raising(error: BaseException) -> Any:
+    """Return a put that raises."""
+
+    def put(batch: Sequence[SinkRecord]) -> None:
+        raise error
+
+    return put
+
+
+async def test_r15_what_put_returned_for_is_accepted_and_committed() -> None:
+    """One put, all accepted, one commit."""
+    run = TaskRun(*records(0, 1, 2))
+
+    await run.until(lambda: run.consumer.commits)
+
+    assert run.consumer.offsets(ACCEPT) == [0, 1, 2]
+    assert run.sink.puts == [[0, 1, 2]]
+    assert run.meter.counts["record_acknowledge"] == 3
+
+
+async def test_r9_the_sink_is_started_and_opened_once_before_the_group_is_joined() -> None:
+    """Then records come; the context tells the group and knows no offsets."""
+    run = TaskRun(*records(0))
+
+    await run.until(lambda: run.consumer.commits)
+
+    assert run.sink.calls == ["start", "open orders", "stop"]
+    assert run.sink.context is not None
+    assert run.sink.context.group == "order-workers"
+    assert run.sink.context.share_group
+    assert not any(hasattr(run.sink.context, name) for name in ("offsets", "seek", "pause", "resume"))  # R14
+
+
+async def test_r10_an_empty_poll_is_not_put() -> None:
+    """The sink is called with records only."""
+    run = TaskRun()
+
+    await run.until(lambda: run.consumer.asked)
+
+    assert run.sink.puts == []
+
+
+async def test_r12_each_batch_is_committed_before_the_next_poll() -> None:
+    """Two batches, two commits, and no ack counts before the broker's answer."""
+    run = TaskRun(*records(0, 1, 2, 3), max_records=2)
+
+    await run.until(lambda: run.consumer.commits == 2)
+
+    assert run.sink.puts == [[0, 1], [2, 3]]
+    assert [kind for kind, _ in run.consumer.journal] == ["put", "returned", "accept", "accept"] * 2
+
+
+async def test_r12_an_acknowledgement_that_the_broker_refuses_is_not_counted() -> None:
+    """It is an error with Kafka's name."""
+    (record,) = records(0)
+    run = TaskRun(record)
+    run.consumer.refuse(record)
+
+    await run.until(lambda: run.consumer.commits)
+
+    assert run.meter.counts["record_acknowledge"] == 0
+    assert run.meter.labelled["ack_errors"] == {"INVALID_RECORD_STATE": 1}
+
+
+async def test_r12_in_implicit_mode_the_next_poll_does_not_wait_for_the_answer() -> None:
+    """A commit that hangs holds up the next commit, not the next put."""
+    run = TaskRun(*records(0, 1), max_records=1, implicit=True)
+    answered = asyncio.Event()
+    commit = run.consumer.commit
+
+    async def slow_commit() -> Any:
+        result = await commit()
+        await answered.wait()
+        return result
+
+    run.consumer.commit = slow_commit  # type: ignore[method-assign]
+    async with run.running(), asyncio.timeout(5):
+        while len(run.sink.puts) < 2:
+            await asyncio.sleep(0)
+        assert run.meter.counts["record_acknowledge"] == 0
+        answered.set()
+        while run.consumer.commits < 2:
+            await asyncio.sleep(0)
+
+    assert run.meter.counts["record_acknowledge"] == 2
+
+
+async def test_r13_stopping_lets_the_put_end_acknowledges_it_and_closes_in_order() -> None:
+    """The sink is stopped last; what was not put is left to the consumer's close."""
+    inside, go_on = asyncio.Event(), asyncio.Event()
+
+    async def put(batch: Sequence[SinkRecord]) -> None:
+        inside.set()
+        await go_on.wait()
+
+    run = TaskRun(*records(0, 1), put=put, max_records=1)
+    run.options = run.options
+    async with run.running() as running, asyncio.timeout(5):
+        await inside.wait()
+        run.stop.set()
+        go_on.set()
+        await running
+
+    assert run.consumer.offsets(ACCEPT) == [0]
+    assert run.consumer.closed
+    assert run.sink.calls[-1] == "stop"
+
+
+async def test_r13_records_that_come_after_the_stop_are_not_put() -> None:
+    """The close releases them."""
+    run = TaskRun()
+    async with run.running(), asyncio.timeout(5):
+        while not run.consumer.asked:
+            await asyncio.sleep(0)
+        run.stop.set()
+        run.consumer.give(*records(7))
+
+    assert run.sink.puts == []
+    assert [record.offset for record in run.consumer.left_by_close] == [7]
+
+
+async def test_r16_a_retriable_failure_releases_all_and_the_task_goes_on() -> None:
+    """The second delivery works."""
+    tries = []
+
+    def put(batch: Sequence[SinkRecord]) -> None:
+        tries.append(len(batch))
+        if len(tries) == 1:
+            raise Retriable("database is away")
+
+    run = TaskRun(consumer=FakeShareConsumer(records(0, 1), redeliver=True), put=put)
+
+    await run.until(lambda: len(run.consumer.offsets(ACCEPT)) == 2)
+
+    assert run.consumer.offsets(RELEASE) == [0, 1]
+    assert run.meter.labelled["put_errors"] == {"retriable": 1}
+    assert run.meter.counts["record_redelivery"] == 2
+
+
+async def test_r17_a_fatal_failure_rejects_all_where_a_queue_works() -> None:
+    """The worker writes no dead letters itself; the task goes on."""
+    run = TaskRun(*records(0, 1), put=raising(Fatal("no such table")))
+
+    await run.until(lambda: run.consumer.commits)
+
+    assert run.consumer.offsets(REJECT) == [0, 1]
+    assert run.allow.count == 2
+    assert run.meter.counts["record_reject"] == 2
+
+
+async def test_r18_outcomes_per_record_are_done_as_given() -> None:
+    """One bad record costs the others nothing."""
+    run = TaskRun(*records(0, 1, 2), put=lambda batch: [Outcome.ACCEPT, Outcome.REJECT, Outcome.RELEASE])
+
+    await run.until(lambda: run.consumer.commits)
+
+    assert (run.consumer.offsets(ACCEPT), run.consumer.offsets(REJECT), run.consumer.offsets(RELEASE)) == (
+        [0],
+        [1],
+        [2],
+    )
+
+
+@pytest.mark.parametrize("returned", [[Outcome.ACCEPT], "ok", 7, [None, None], {}])
+async def test_r18_what_is_no_list_of_outcomes_accepts_nothing(returned: Any) -> None:
+    """Which records the sink has cannot be told: all come again, and the task fails with a sentence."""
+    run = TaskRun(*records(0, 1), put=lambda batch: returned)
+
+    with pytest.raises(TaskFailed, match=r"connector 'orders', task 0: the sink's put failed: TypeError: put returned"):
+        await run.until(lambda: False)
+
+    assert run.consumer.offsets(ACCEPT) == []
+    assert run.consumer.offsets(RELEASE) == [0, 1]
+
+
+async def test_r19_an_unknown_failure_releases_and_fails_the_task() -> None:
+    """It is visible, and nothing is rejected."""
+    run = TaskRun(*records(0, 1), put=raising(ValueError("what is this")))
+
+    with pytest.raises(TaskFailed, match="the sink's put failed: ValueError: what is this"):
+        await run.until(lambda: False)
+
+    assert run.consumer.offsets(RELEASE) == [0, 1]
+    assert run.consumer.offsets(REJECT) == []
+    assert run.sink.calls[-1] == "stop"
+
+
+async def test_r19_an_unknown_failure_rejects_where_the_user_says_so() -> None:
+    """`unknown.errors = "reject"` is KIP-1302's own rule."""
+    run = TaskRun(*records(0), put=raising(ValueError("what is this")), reject_unknown=True)
+
+    await run.until(lambda: run.consumer.commits)
+
+    assert run.consumer.offsets(REJECT) == [0]
+
+
+async def test_r19_without_a_working_queue_a_fatal_failure_releases_and_fails_the_task() -> None:
+    """Nothing is dropped, and the sentence says what to set up."""
+    run = TaskRun(*records(0, 1), put=raising(Fatal("no such table")), why_no_reject=NO_QUEUE)
+
+    with pytest.raises(TaskFailed, match=r"2 records \(orders-0@0, orders-0@1\) cannot be rejected .*no dead-letter"):
+        await run.until(lambda: False)
+
+    assert run.consumer.offsets(REJECT) == []
+    assert run.consumer.offsets(RELEASE) == [0, 1]
+
+
+async def test_r19_without_a_queue_the_good_records_of_a_batch_are_accepted_all_the_same() -> None:
+    """Only the record that cannot be rejected comes again."""
+    run = TaskRun(*records(0, 1), put=lambda batch: [Outcome.ACCEPT, Outcome.REJECT], why_no_reject=NO_QUEUE)
+
+    with pytest.raises(TaskFailed):
+        await run.until(lambda: False)
+
+    assert run.consumer.offsets(ACCEPT) == [0]
+    assert run.consumer.offsets(RELEASE) == [1]
+
+
+async def test_r20_a_put_that_takes_too_long_is_cancelled_and_its_records_released() -> None:
+    """`put.timeout.ms` says how long; the task fails."""
+    run = TaskRun(*records(0), put=lambda batch: asyncio.Event().wait(), put_timeout=0.01)
+
+    with pytest.raises(TaskFailed, match=r"put\.timeout\.ms, 0\.01 s"):
+        await run.until(lambda: False)
+
+    assert run.consumer.offsets(RELEASE) == [0]
+    assert run.meter.labelled["put_errors"] == {"timeout": 1}
+
+
+async def test_r20_a_put_that_does_not_end_after_the_stop_is_cancelled_and_its_records_released() -> None:
+    """The stop is bounded."""
+    inside = asyncio.Event()
+
+    async def put(batch: Sequence[SinkRecord]) -> None:
+        inside.set()
+        await asyncio.Event().wait()
+
+    run = TaskRun(*records(0), put=put, stop_timeout=0.01)
+    async with run.running() as running, asyncio.timeout(5):
+        await inside.wait()
+        run.stop.set()
+        with pytest.raises(TaskFailed, match=r"did not end within 0\.01 s of the stop"):
+            await running
+
+    assert run.consumer.kinds(0) == [RELEASE]
+    assert run.consumer.closed
+
+
+async def test_r13_a_put_that_fails_while_the_task_is_told_to_stop_gives_back_and_ends_in_order() -> None:
+    """The failure was told; the records come again elsewhere."""
+
+    def put(batch: Sequence[SinkRecord]) -> None:
+        run.stop.set()
+        raise ValueError("odd")
+
+    run = TaskRun(*records(0), put=put)
+
+    await run.until(lambda: run.consumer.closed)
+
+    assert run.consumer.kinds(0) == [RELEASE]
+
+
+async def test_r20_records_whose_lock_has_gone_are_not_released_any_more() -> None:
+    """Somebody else has them; a refused range would void the answers for others of the partition."""
+    gone, kept = FakeRecord(0), FakeRecord(1)
+
+    def put(batch: Sequence[SinkRecord]) -> None:
+        run.consumer.lose_lock(gone)
+        raise Retriable
+
+    run = TaskRun(gone, kept, put=put)
+
+    await run.until(lambda: run.consumer.commits)
+
+    assert run.consumer.kinds(0) == []
+    assert run.consumer.kinds(1) == [RELEASE]
+
+
+async def test_records_whose_lock_ran_out_before_the_put_are_not_put() -> None:
+    """That would be a duplicate for certain."""
+    consumer = FakeShareConsumer(records(0, 1))
+    get_batch = consumer.get_batch
+
+    async def late(max_records: int | None = None, timeout: float | None = None) -> Any:
+        batch = await get_batch(max_records, timeout)
+        for record in batch:
+            if record.offset == 0:
+                consumer.lose_lock(record)
+        return batch
+
+    consumer.get_batch = late  # type: ignore[method-assign]
+    run = TaskRun(consumer=consumer)
+
+    await run.until(lambda: run.consumer.commits)
+
+    assert run.sink.puts == [[1]]
+    assert run.meter.counts["lock_lost"] == 1
+
+
+async def test_r11_a_record_that_cannot_be_read_is_an_outcome_of_its_own() -> None:
+    """It is rejected, and its neighbours are put."""
+    run = TaskRun(FakeRecord(0), FakeRecord(1, error=ValueError("not JSON")), FakeRecord(2))
+
+    await run.until(lambda: run.consumer.commits)
+
+    assert run.sink.puts == [[0, 2]]
+    assert run.consumer.offsets(ACCEPT) == [0, 2]
+    assert run.consumer.offsets(REJECT) == [1]
+    assert run.meter.counts["record_unreadable"] == 1
+
+
+async def test_r11_with_tolerance_it_is_accepted_and_counted() -> None:
+    """`errors.tolerance = "all"`."""
+    run = TaskRun(FakeRecord(0, error=ValueError("not JSON")), tolerate_unreadable=True)
+
+    await run.until(lambda: run.consumer.commits)
+
+    assert run.sink.puts == []
+    assert run.consumer.offsets(ACCEPT) == [0]
+    assert run.meter.counts["record_skip"] == 1
+
+
+async def test_r11_the_sentence_about_an_unreadable_record_does_not_show_it() -> None:
+    """What a converter says may quote the record."""
+    run = TaskRun(FakeRecord(0, error=ValueError("secret is not JSON")), why_no_reject=NO_QUEUE)
+
+    with pytest.raises(TaskFailed) as failure:
+        await run.until(lambda: False)
+
+    assert "ValueError" in str(failure.value)
+    assert "secret" not in str(failure.value)
+
+
+async def test_r21_the_delay_before_a_release_grows_with_the_deliveries() -> None:
+    """The lock is held meanwhile: the consumer renews it."""
+    delays = []
+    run = TaskRun(put=raising(Retriable()), delivery_limit=None)
+    pause = run.task._pause
+
+    async def note(seconds: float, state: TaskState, why: str) -> None:
+        delays.append(seconds)
+        assert run.consumer.held
+        await pause(0.0, state, why)
+
+    run.task._pause = note  # type: ignore[method-assign]
+    run.task._options = run.options = type(run.options)(connector="orders", task_id=0)
+    for delivery in (1, 2, 3):
+        run.consumer.give(FakeRecord(0, delivery_count=delivery))
+
+    async with run.running(), asyncio.timeout(5):
+        while len(delays) < 1:
+            await asyncio.sleep(0)
+
+    assert delays[0] >= 3.2  # three deliveries at once: that of the oldest counts, 1 s · 2², less a fifth of chance
+
+
+async def test_r21_a_release_of_single_records_does_not_hold_up_the_task() -> None:
+    """The consumer keeps them for the delay; the next batch is put meanwhile."""
+    run = TaskRun(
+        *records(0, 1, 2),
+        put=lambda batch: [Outcome.RELEASE if record.offset == 0 else Outcome.ACCEPT for record in batch],
+        max_records=2,
+    )
+    await run.until(lambda: run.consumer.commits == 2)
+
+    (released,) = [made for made in run.consumer.acknowledged if made.kind is RELEASE]
+    assert released.delay > 0
+    assert run.consumer.offsets(ACCEPT) == [1, 2]
+
+
+async def test_r21_retriable_may_ask_for_a_longer_delay() -> None:
+    """`after_s` is a minimum."""
+    run = TaskRun(*records(0), put=raising(Retriable(after_s=0.05)))
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+
+    await run.until(lambda: run.consumer.offsets(RELEASE))
+
+    assert loop.time() - began >= 0.05
+
+
+async def test_r21_without_renewal_the_delay_stays_below_the_lock() -> None:
+    """As with Kafka 4.1."""
+    consumer = FakeShareConsumer(records(0), can_renew=False, lock_seconds=30.0)
+    run = TaskRun(consumer=consumer)
+    await consumer.start()
+    batch = await run.source.get_batch(1, 1.0)
+
+    assert 20.0 < run.task._delay(batch, 1, 1000.0) < 30.0
+
+
+async def test_a_record_on_its_last_delivery_is_held_until_the_sink_works() -> None:
+    """Released, the brokers would give it up: it would be lost."""
+    tries = []
+
+    def put(batch: Sequence[SinkRecord]) -> None:
+        tries.append([record.offset for record in batch])
+        if len(tries) < 4:
+            raise Retriable("away")
+
+    run = TaskRun(*records(0, 1, delivery_count=5), put=put)
+
+    await run.until(lambda: len(run.consumer.offsets(ACCEPT)) == 2)
+
+    assert run.consumer.offsets(RELEASE) == []
+    assert tries[0] == [0, 1]
+    assert all(len(batch) == 1 for batch in tries[1:])  # each by itself, so that a bad one costs the others nothing
+
+
+async def test_a_record_on_its_last_delivery_that_cannot_be_rejected_is_held_until_a_queue_works() -> None:
+    """The task is stuck meanwhile, and says why."""
+    run = TaskRun(*records(0, delivery_count=5), put=raising(Fatal("bad")), why_no_reject=NO_QUEUE)
+    async with run.running(), asyncio.timeout(5):
+        while run.meter.state is not TaskState.STUCK:
+            await asyncio.sleep(0)
+        why, run.allow.why = run.meter.why, None
+        while not run.consumer.offsets(REJECT):
+            await asyncio.sleep(0)
+        while run.task._last:
+            await asyncio.sleep(0)
+
+    assert "orders-0@0 held, on their last delivery: " in str(why)
+    assert run.consumer.offsets(REJECT) == [0]
+    assert run.consumer.offsets(RELEASE) == []
+
+
+async def test_other_records_go_on_while_one_is_held_on_its_last_delivery() -> None:
+    """One poisoned record does not stop a task."""
+    poisoned = FakeRecord(0, error=ValueError("not JSON"), delivery_count=5)
+    run = TaskRun(poisoned, *records(1, 2, 3), max_records=2, why_no_reject=NO_QUEUE)
+
+    await run.until(lambda: run.consumer.offsets(ACCEPT) == [1, 2, 3])
+
+    assert run.consumer.kinds(0) == []
+    assert run.meter.counts["last_delivery_lost"] == 1
+
+
+async def test_a_sink_that_fails_while_a_record_is_held_is_made_anew_with_the_same_consumer() -> None:
+    """A new consumer would lose the record."""
+    tries = []
+
+    def put(batch: Sequence[SinkRecord]) -> None:
+        tries.append(batch)
+        if run.made < 2:
+            raise ValueError("the connection is gone for good")
+
+    run = TaskRun(*records(0, delivery_count=5), put=put)
+
+    await run.until(lambda: run.consumer.offsets(ACCEPT) == [0])
+
+    assert run.made == 2
+    assert run.sink.calls == ["start", "open orders", "stop", "start", "open orders", "stop"]
+    assert run.meter.counts["task_failures"] == 1
+
+
+async def test_a_sink_that_cannot_start_again_while_a_record_is_held_is_tried_again() -> None:
+    """The record is kept all the while."""
+
+    class Rebuilt(ScriptedSink):
+        async def start(self, context: Any) -> None:
+            await super().start(context)
+            if run.made == 2:
+                raise OSError("not yet")
+
+    def put(batch: Sequence[SinkRecord]) -> None:
+        if run.made < 3:
+            raise ValueError("the connection is gone for good")
+
+    run = TaskRun(*records(0, delivery_count=5), sink=Rebuilt(put))
+
+    await run.until(lambda: run.consumer.offsets(ACCEPT) == [0])
+
+    assert run.made == 3
+    assert run.consumer.kinds(0) == [ACCEPT]
+
+
+async def test_in_a_consumer_group_an_empty_poll_commits_what_lies_behind_the_last_record() -> None:
+    """Offsets of markers, so that lag reaches 0."""
+    run = TaskRun()
+
+    class GroupSource(type(run.source)):  # type: ignore[misc]
+        share_group = False
+
+    run.source.__class__ = GroupSource
+
+    await run.until(lambda: run.consumer.commits)
+
+    assert run.sink.puts == []
+
+
+async def test_a_record_on_its_last_delivery_that_has_to_be_let_go_is_counted() -> None:
+    """The stop leaves no choice."""
+    run = TaskRun(*records(0, delivery_count=5), put=raising(Retriable()))
+    async with run.running(), asyncio.timeout(5):
+        while run.meter.state is not TaskState.STUCK:
+            await asyncio.sleep(0)
+
+    assert run.meter.counts["last_delivery_lost"] == 1
+    assert run.consumer.kinds(0) == []
+
+
+class OddError(Exception):
+    """What a sink may raise without our knowing."""
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(
+            ["ok", "retriable", "fatal", "reject", "unknown", "exit", "cancel", "short", "mixed", "retriable later"]
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    st.booleans(),
+    st.integers(1, 3),
+)
+def test_r23_nothing_is_accepted_whose_put_did_not_return(script: list[str], queue: bool, size: int) -> None:
+    """Under any sequence of failures, ACCEPT follows the return of a put that had the record."""
+    returned: set[int] = set()
+
+    async def one() -> None:
+        plan = list(script)
+
+        def put(batch: Sequence[SinkRecord]) -> Any:
+            what = plan.pop(0) if plan else "ok"
+            match what:
+                case "retriable":
+                    raise Retriable
+                case "retriable later":
+                    raise Retriable(after_s=0.002)
+                case "fatal":
+                    raise Fatal("f")
+                case "reject":
+                    raise RejectRecord("r")
+                case "unknown":
+                    raise OddError("u")
+                case "exit":
+                    raise SystemExit(3)
+                case "cancel":
+                    raise asyncio.CancelledError
+                case "short":
+                    return [Outcome.ACCEPT] * (len(batch) - 1) + [None]
+                case "mixed":
+                    returned.update(record.offset for record in batch[1:])
+                    return [Outcome.RELEASE] + [Outcome.ACCEPT] * (len(batch) - 1)
+            returned.update(record.offset for record in batch)
+            return None
+
+        consumer = FakeShareConsumer([FakeRecord(offset) for offset in range(6)], redeliver=True)
+        # a failed task is started again over what is left, as the worker does
+        for _ in range(20):
+            consumer.closed = False
+            run = TaskRun(consumer=consumer, put=put, max_records=size, why_no_reject=None if queue else NO_QUEUE)
+            run.consumer.held.clear()
+            try:
+                await run.until(lambda: len(done(consumer)) == 6)
+            except TaskFailed:
+                consumer.give(*(again(record) for record in consumer.left_by_close))
+                consumer.left_by_close.clear()
+                continue
+            break
+        assert set(consumer.offsets(ACCEPT)) <= returned
+        assert len(done(consumer)) == 6  # nothing is lost either
+
+    def done(consumer: FakeShareConsumer) -> set[int]:
+        return {*consumer.offsets(ACCEPT), *consumer.offsets(REJECT)}
+
+    def again(record: FakeRecord) -> FakeRecord:
+        return FakeRecord(record.offset, delivery_count=record.delivery_count + 1)
+
+    asyncio.run(one())
+
+
+async def test_a_plain_put_runs_in_a_thread_and_only_in_one() -> None:
+    """Many client libraries want one thread; the event loop is free meanwhile."""
+
+    class PlainSink:
+        def __init__(self) -> None:
+            self.threads: set[int] = set()
+            self.stopped = False
+
+        def start(self, context: Any) -> None:
+            self.threads.add(threading.get_ident())
+
+        def put(self, batch: Any) -> None:
+            self.threads.add(threading.get_ident())
+
+        def stop(self) -> None:
+            self.threads.add(threading.get_ident())
+
+    sink = PlainSink()
+    run = TaskRun(*records(0, 1), sink=sink, max_records=1)
+
+    await run.until(lambda: run.consumer.commits == 2)
+
+    assert len(sink.threads) == 1
+    assert sink.threads != {threading.get_ident()}
+
+
+async def test_flush_is_called_after_put_and_before_anything_is_accepted() -> None:
+    """A sink that buffers is durable only then (R14)."""
+
+    class Buffering(ScriptedSink):
+        async def flush(self) -> None:
+            run.consumer.journal.append(("flush", 0))
+
+    run = TaskRun(*records(0))
+    run.sink = Buffering(journal=run.consumer.journal)
+    run.task._sink._sink = run.sink  # type: ignore[misc]
+
+    await run.until(lambda: run.consumer.commits)
+
+    assert [kind for kind, _ in run.consumer.journal] == ["put", "returned", "flush", "accept"]
+
+
+@pytest.mark.parametrize("method", ["start", "open"])
+async def test_bad_input_a_sink_that_fails_to_start_takes_no_record(method: str) -> None:
+    """One sentence; the group is not joined; the sink is stopped."""
+
+    class Failing(ScriptedSink):
+        pass
+
+    async def fail(*_: Any) -> None:
+        raise ConnectionRefusedError("no server")
+
+    sink = Failing()
+    setattr(sink, method, fail)
+    run = TaskRun(*records(0), sink=sink)
+
+    with pytest.raises(
+        TaskFailed, match=r"^connector 'orders', task 0: the sink's start failed: ConnectionRefusedError: no server$"
+    ):
+        await run.until(lambda: False)
+
+    assert not run.consumer.started
+    assert run.consumer.acknowledged == []
+    assert sink.calls[-1] == "stop"
+
+
+async def test_bad_input_a_sink_that_fails_to_stop_is_told_and_loses_nothing() -> None:
+    """What it had is accepted."""
+
+    class Failing(ScriptedSink):
+        async def stop(self) -> None:
+            raise OSError("disk full")
+
+    run = TaskRun(*records(0), sink=Failing())
+
+    with pytest.raises(TaskFailed, match="the sink's stop failed: OSError: disk full"):
+        await run.until(lambda: run.consumer.commits)
+
+    assert run.consumer.offsets(ACCEPT) == [0]
+
+
+async def test_bad_input_a_failing_stop_does_not_hide_why_the_task_failed() -> None:
+    """The first failure is told."""
+
+    class Failing(ScriptedSink):
+        async def stop(self) -> None:
+            raise OSError("disk full")
+
+    run = TaskRun(*records(0), sink=Failing(raising(ValueError("first"))))
+
+    with pytest.raises(TaskFailed, match="put failed: ValueError: first"):
+        await run.until(lambda: False)
+
+
+async def test_a_stalled_sink_does_not_let_more_records_come() -> None:
+    """Memory is capped: no poll while a put is under way."""
+    go_on = asyncio.Event()
+    run = TaskRun(*records(*range(100)), put=lambda batch: go_on.wait(), max_records=5)
+    async with run.running(), asyncio.timeout(5):
+        while not run.sink.puts:
+            await asyncio.sleep(0)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert run.consumer.most_held == 5
+        go_on.set()
+
+
+async def test_r5_a_put_that_outlasts_the_lock_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    """With what to do."""
+    consumer = FakeShareConsumer(records(0), lock_seconds=0.01, can_renew=False)
+    run = TaskRun(consumer=consumer, put=lambda batch: asyncio.sleep(0.02))
+
+    await run.until(lambda: run.consumer.commits)
+
+    assert "share.record.lock.duration.ms" in capsys.readouterr().out
+
+
+async def test_the_context_renews_what_is_being_put() -> None:
+    """For sinks that know that a put takes long."""
+
+    async def put(batch: Sequence[SinkRecord]) -> None:
+        assert run.sink.context is not None
+        await run.sink.context.renew()
+
+    run = TaskRun(*records(0, 1), put=put)
+
+    await run.until(lambda: run.consumer.offsets(ACCEPT))
+
+    assert run.consumer.offsets(Acknowledgement.RENEW) == [0, 1]
