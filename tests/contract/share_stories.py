@@ -267,6 +267,25 @@ def places_that_are_none(ground: Ground) -> Lines:
     yield "close", ada.acknowledge({ground.place: [(0, 0, [ACCEPT])]}, epoch=-1)
 
 
+def deleted_topic(ground: Ground) -> Lines:
+    """A topic that is deleted while its records are held."""
+    ground.produce(2)
+    ada = ground.member()
+    yield "open", ada.fetch(ground.place)
+    ground.stage.delete_topic(ground.topic)
+    rows: Rows = []
+
+    def seen() -> bool:
+        rows[:] = ada.fetch(limits=NOWAIT)
+        return rows != [(0, None)]
+
+    wait_until(seen, "the broker has deleted it")
+    yield "deleted", rows
+    ada.epoch += 1 if rows[0][0] else 0  # the broker counted what it refused (4.1)
+    yield "acknowledged", ada.acknowledge({ground.place: [(0, 1, [ACCEPT])]})
+    yield "closed", ada.close()
+
+
 def many_attempts(ground: Ground) -> Lines:
     """A batch released again and again: fewer at a time since 4.2, so that a bad record takes few others with it."""
     ground.produce(10)
@@ -404,6 +423,7 @@ STORIES: Final[tuple[Story, ...]] = (
     leaving,
     forgotten_partition,
     places_that_are_none,
+    deleted_topic,
     many_attempts,
     locks_run_out,
     markers,

@@ -53,9 +53,7 @@ def share_fetch(call: ShareFetchCall) -> m.ShareFetchResponse | Late | Parked:
         answer = m.ShareFetchResponse(0, session)
         return Late(answer, message.max_wait_ms / 1000) if session == LIMIT_REACHED else answer
     fetch = ShareFetch(call, session)
-    if call.node.kafka.unknown_topic_fails and any(
-        TopicId(topic.topic_id) not in call.state.topics.by_id for topic in message.topics
-    ):
+    if call.node.kafka.unknown_topic_fails and fetch.lacks_topics():
         return m.ShareFetchResponse(0, -1)
     if epoch == LAST_EPOCH:
         fetch.acknowledge()
@@ -125,10 +123,20 @@ class ShareFetch:
         places = self._session.partitions
         for topic in self._call.message.topics:
             for row in topic.partitions:
-                places[TopicId(topic.topic_id), row.partition_index] = None
+                topic_id = TopicId(topic.topic_id)
+                places.setdefault((topic_id, row.partition_index), topic_id in self._call.state.topics.by_id)
         for gone in self._call.message.forgotten_topics_data:
             for index in gone.partitions:
                 places.pop((TopicId(gone.topic_id), index), None)
+
+    def lacks_topics(self) -> bool:
+        """Tell whether there are partitions of no topic in the session; those that never were any leave it."""
+        places, by_id = self._session.partitions, self._call.state.topics.by_id
+        lacking = [place for place in places if place[0] not in by_id]
+        for place in lacking:
+            if not places[place]:
+                del places[place]
+        return bool(lacking)
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
@@ -241,7 +249,7 @@ class ShareFetch:
         call, (topic_id, index) = self._call, place
         topic = call.state.topics.by_id.get(topic_id)
         if topic is None:
-            return Row(index, 100, records=b"")
+            return Row(index, 3 if self._session.partitions[place] else 100, records=b"")
         if not call.may("READ", "TOPIC", topic.name):
             return Row(index, 29, records=b"")
         if code := call.fault(topic=topic.name, partition=index, steps=self._steps):

@@ -28,7 +28,7 @@ class ShareSession:
     Attributes:
         connection: where it was opened.
         epoch: of the next request.
-        partitions: in the order in which they were added.
+        partitions: in the order in which they were added; whether their topic existed then.
     """
 
     __slots__ = ("connection", "epoch", "group", "member", "partitions")
@@ -36,7 +36,7 @@ class ShareSession:
     def __init__(self, group: str, member: str, connection: object) -> None:
         self.group, self.member, self.connection = group, member, connection
         self.epoch = FIRST_EPOCH
-        self.partitions: dict[Place, None] = {}
+        self.partitions: dict[Place, bool] = {}
 
     def advance(self) -> int:
         """Count a request and return the epoch of the next one."""

@@ -124,8 +124,8 @@ class Release(msgspec.Struct, frozen=True):
         old_connection_ends_session: also one that its member has opened again on another connection (4.1).
         limits_member_id: a member id has at most 36 characters (4.2); before, share sessions take only those that are
             a UUID in base64, and answer −1 to others.
-        unknown_topic_fails: a fetch that adds an unknown topic id gets the error −1 as a whole, and counts as one of
-            its session (4.1).
+        unknown_topic_fails: a fetch that adds an unknown topic id, or whose session has a topic that was deleted, gets
+            the error −1 as a whole, and counts as one of its session (4.1).
         explains_in_fetch: errors of acknowledgements that a fetch carries have a text (4.2).
         answers_no_fetch: a fetch of no records that carries acknowledgements is answered at once (4.2).
     """

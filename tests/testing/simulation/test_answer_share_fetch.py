@@ -266,6 +266,17 @@ async def test_places_that_are_none() -> None:
         assert (await ada.fetch()).error_code == 35
 
 
+async def test_a_topic_that_was_deleted() -> None:
+    """Its partitions stay in the session until they are forgotten, with another error than unknown ones."""
+    async with SimulatedCluster() as cluster:
+        prepared(cluster, 2)
+        ada = await Member.of(cluster)
+        await ada.fetch()
+        cluster.delete_topic("t")
+        assert [row_of(await ada.fetch()).error_code for _ in range(2)] == [3, 3]
+        assert await ada.result((0, 1, [ACCEPT])) == 100
+
+
 async def test_4_1_refuses_more_as_a_whole() -> None:
     """Unknown topic ids, though the session counts the request; member ids that are no UUID."""
     async with SimulatedCluster(version="4.1.2") as cluster:

@@ -61,5 +61,5 @@ def test_partitions_take_turns() -> None:
     """Each request begins with another one."""
     session = ShareSession("g", "m", HERE)
     assert session.in_turn() == []
-    session.partitions = {(TOPIC, 0): None, (TOPIC, 1): None, (TOPIC, 2): None}
+    session.partitions = {(TOPIC, 0): True, (TOPIC, 1): True, (TOPIC, 2): True}
     assert [session.advance() and session.in_turn()[0][1] for _ in range(3)] == [1, 2, 0]
