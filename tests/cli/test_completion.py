@@ -18,6 +18,7 @@ from shareproxy.cli.completion import SHELLS, group_names, script_for
 from shareproxy.cli.main import app
 from shareproxy.config import Settings
 from shareproxy.testing.ports import ports_side_by_side
+from shareproxy.testing.simulated import SimulatedCluster
 from tests.support.command import clean_environment, run_shareproxy
 from tests.support.terminal import on_terminal
 
@@ -139,7 +140,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
     """A cluster with some groups; collects the settings with which it is asked."""
     asked: list[Settings] = []
 
-    def ask(settings: Settings) -> list[str]:
+    def ask(settings: Settings, question: object) -> list[str]:
         asked.append(settings)
         return ["orders", "order-workers", "payments", "支払い", "a b", "x;reboot", "$(reboot)", "a\nb", "-rf", "*"]
 
@@ -185,13 +186,29 @@ def test_whatever_goes_wrong_offers_nothing(
 ) -> None:
     """Without a word on the line that is being typed."""
 
-    def fail(settings: Settings) -> list[str]:
+    def fail(settings: Settings, question: object) -> list[str]:
         sys.stderr.write("a warning\n")
         raise RuntimeError("a bug")
 
     monkeypatch.setattr(module, "_ask", fail)
     assert typed(BROKER) == []
     assert capsys.readouterr() == ("", "")
+
+
+def test_groups_and_topics_of_a_cluster() -> None:
+    """A name stands for a group or a topic, as the command has it; Kafka's own topics are nobody's business."""
+    with SimulatedCluster() as simulated:
+        simulated.create_topic("orders", 1)
+        simulated.create_topic("mails", 1)
+        simulated.join("order-workers", ["orders"])
+        arguments = ["--bootstrap-server", simulated.bootstrap_servers]
+        command = app.get_command(click.Context(app), "consume")
+        assert command is not None
+        context = command.make_context("consume", [*arguments, "order-workers", "mails"], resilient_parsing=True)
+        group, topics = (next(one for one in command.params if one.name == name) for name in ("group", "topics"))
+
+        assert [item.value for item in group.shell_complete(context, "or")] == ["order-workers"]
+        assert [item.value for item in topics.shell_complete(context, "")] == ["orders"]
 
 
 # What the shell runs, for a command that has `group_names` for its argument.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 
 from tests.support.command import clean_environment, run_shareproxy
 from tests.support.real_kafka import VERSIONS, require_kafka
+from tests.support.waiting import wait_until
 
 
 @pytest.mark.parametrize("version", [VERSIONS[0], VERSIONS[-1]])
@@ -56,3 +59,37 @@ def test_the_check_before_make_names_each_missing_tool(tmp_path: Path, missing: 
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 2
     assert f"{missing} was not found" in done.stderr
+
+
+def test_the_demo_stays_up_for_a_worker(tmp_path: Path) -> None:
+    """It says how to reach the cluster, and ends in order when it is told to."""
+    require_kafka()
+    log = tmp_path / "demo.log"
+    command = [sys.executable, "-m", "shareproxy", "demo", "--kafka", VERSIONS[-1], "--stay"]
+    with log.open("wb") as file:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=file, env=clean_environment())
+    try:
+        found = Found(log, process)
+        wait_until(lambda: bool(found.address()), "it says how to reach the cluster", seconds=280)
+        environment = clean_environment() | {"SHAREPROXY_BOOTSTRAP_SERVER": found.address()}
+        lag = [sys.executable, "-m", "shareproxy", "lag", "order-workers", "--output", "json"]
+        told = subprocess.run(lag, capture_output=True, check=True, env=environment, timeout=60)
+        assert json.loads(told.stdout)["groups"][0]["lag"] == 14
+    finally:
+        process.terminate()
+        code = process.wait(60)
+    assert code == 0, log.read_text(encoding="utf-8")
+
+
+class Found:
+    """What a running demo has said."""
+
+    def __init__(self, log: Path, process: subprocess.Popen[bytes]) -> None:
+        self._log, self._process = log, process
+
+    def address(self) -> str:
+        """Return the address for workers once it was said, else nothing."""
+        text = self._log.read_text(encoding="utf-8")
+        assert self._process.poll() is None, text
+        match = re.search(r"SHAREPROXY_BOOTSTRAP_SERVER=(\S+)", text)
+        return match[1] if match else ""
