@@ -7,10 +7,14 @@ PYTEST_ARGS ?=
 # of make fuzz, for all targets together
 FUZZ_SECONDS ?= 3600
 
-.PHONY: demo test check bench bench-proxy bench-drain chaos interop fuzz generate format clean tools
+.PHONY: demo demo-drain test check bench bench-proxy bench-drain chaos interop fuzz generate format clean tools
 
 demo: $(VENV)/.runtime tools
 	@$(BIN)/shareproxy demo --kafka $(KAFKA)
+
+# a backlog, 2 then 6 workers, one killed: the lag falls to 0 and nothing is lost
+demo-drain: $(VENV)/.runtime tools
+	@$(BIN)/shareproxy demo --drain --kafka $(KAFKA)
 
 test: $(VENV)/.dev tools
 	$(BIN)/coverage erase

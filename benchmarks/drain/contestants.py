@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, Self
@@ -32,15 +33,19 @@ class Member:
 
     Args:
         name: a key of `NAMES`.
+        command: what to run in its place.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, command: Sequence[str] = ()) -> None:
         self.name = name
         self._directory = tempfile.TemporaryDirectory(prefix="drain-bench-")
         self._log = Path(self._directory.name, "stderr")
         with open(self._log, "wb") as log:
             self._process = subprocess.Popen(
-                _command(name, Path(self._directory.name)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
+                command or _command(name, Path(self._directory.name)),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
             )
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         threading.Thread(target=self._read, daemon=True).start()
