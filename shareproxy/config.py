@@ -145,6 +145,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             at the port of `listen`, by the name that a client asks for (SNI). Empty means ports.
         advertised_port: port that goes with `node_hosts`; 0 means the port of `listen`.
         http: address of `/metrics`, `/api/v1` and the probes, empty for none.
+        sink: a `sink.toml` whose connectors run in the same process, empty for none.
         lag_source: where lag is taken from: auto, broker, summary or batches.
         lag_timeout: seconds that a client of the proxy waits for lag that the broker did not give.
         timeout: seconds that a command, or one look of the exporter, waits for the cluster.
@@ -165,6 +166,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     node_hosts: str = ""
     advertised_port: Port = 0
     http: str = ""
+    sink: str = ""
     lag_source: typing.Literal["auto", "broker", "summary", "batches"] = "auto"
     lag_timeout: Seconds = 3.0
     timeout: Seconds = 3.0

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from shareproxy.observe.snapshot import NameFilter
     from shareproxy.proxy.client_tls import ClientTls
     from shareproxy.proxy.server import ProxySettings
+    from shareproxy.sink_beside import SinkBeside
 
 # the exporter alone is for others to ask; a proxy has HTTP only if it is told an address
 EXPORTER_HTTP: Final = "127.0.0.1:9464"
@@ -133,6 +134,11 @@ class Service:
                 from shareproxy.proxy.server import Proxy
 
                 self.front = FrontHere(Proxy(self.proxy_settings, engine, source))
+        self.sink: SinkBeside | None = None
+        if settings.sink:
+            from shareproxy.sink_beside import sink_beside
+
+            self.sink = sink_beside(settings.sink)
         more = self._more_metrics() if settings.http else ()
         if with_exporter:
             self.exporter = exporter(settings, engine, self.cluster, more)
@@ -140,11 +146,12 @@ class Service:
             self.http = self._http(more)
 
     def _more_metrics(self) -> Sequence[Source]:
+        beside = () if self.sink is None else (self.sink.metrics,)
         if self.front is None:
-            return ()
+            return beside
         from shareproxy.observe.proxy_metrics import ProxyMetrics
 
-        return (ProxyMetrics(self.front.meter), *self.front.metrics())
+        return (ProxyMetrics(self.front.meter), *self.front.metrics(), *beside)
 
     def _http(self, more: Sequence[Source]) -> HttpServer:
         from shareproxy.observe.http import HttpServer
@@ -158,14 +165,21 @@ class Service:
             refresh = self.front.refresh
         if self.exporter is not None:
             readiness.append(self.exporter.collector.why_not_fresh)
+        if self.sink is not None:
+            readiness.append(self.sink.worker.why_not_ready)
         metrics = self.exporter or OwnPage(more)
-        return HttpServer(address.host, address.port, readiness, self.exporter, metrics=metrics, refresh=refresh)
+        http = HttpServer(address.host, address.port, readiness, self.exporter, metrics=metrics, refresh=refresh)
+        if self.sink is not None:
+            self.sink.show(http.application)
+        return http
 
     def why_not_ready(self) -> str | None:
         """Return why clients are not served, or why nothing fresh is shown; None if all is well."""
         if self.front is not None and (reason := self.front.why_not_ready()):
             return reason
-        return None if self.exporter is None else self.exporter.collector.why_not_fresh()
+        if self.exporter is not None and (reason := self.exporter.collector.why_not_fresh()):
+            return reason
+        return None if self.sink is None else self.sink.worker.why_not_ready()
 
     async def reload(self) -> None:
         """Read settings and certificates again; if something of them cannot be used, nothing changes."""
@@ -200,13 +214,16 @@ class Service:
 
         Raises:
             CannotListen: an address cannot be bound.
-            ConfigError: a worker process cannot use the settings.
+            ConfigError: a worker process or a sink cannot use the settings.
+            AdminError, DrainError, ClusterError: no task of a sink can work.
         """
         try:
             if self.http is not None:
                 await self.http.start()
             if self.front is not None:
                 await self.front.start()
+            if self.sink is not None:
+                await self.sink.worker.start()
         except BaseException as error:
             await self.stop(0.0, 0.0)
             if isinstance(error, OSError):
@@ -229,6 +246,8 @@ class Service:
         grace = settings.stop_timeout if grace is None else grace
         if self.front is not None:
             await self.front.stop(delay, grace)
+        if self.sink is not None:
+            await self.sink.worker.stop()
         if self.http is not None:
             await self.http.stop()
         if self.exporter is not None:
@@ -239,6 +258,8 @@ class Service:
         """Let `stop` wait for no client any more."""
         if self.front is not None:
             self.front.hurry()
+        if self.sink is not None:
+            self.sink.worker.hurry()
 
     async def failed(self) -> Exception:
         """Return when clients cannot be served any more, with the reason."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -35,7 +36,6 @@ def compare(kafka: LocalKafka, *, rounds: int, share: float = 1.0) -> None:
                 figures.append(Figure(what, ratios(speeds[name], speeds["consumer"]), WORKER_BOUND))
                 what = f"… ÷ bare consumer that waits for the answer to each batch, {size} bytes"
                 figures.append(Figure(what, ratios(speeds[name], speeds["consumer-commit"]), WORKER_BOUND))
-            _tell(f"records/s, {size} bytes", speeds)
         figures.append(_postgresql(kafka, driver, rounds, share))
     show("Sinks", figures)
 
@@ -49,7 +49,6 @@ def _postgresql(kafka: LocalKafka, driver: ShareDriver, rounds: int, share: floa
         asyncio.run(_execute(url, CREATE))
         members = dict.fromkeys(("executemany", "postgresql"), (url,))
         speeds = _speeds(kafka, driver, members, ROW_BYTES, ROWS * share, rounds, truncate=url)
-    _tell("rows/s", speeds)
     return Figure(what, ratios(speeds["postgresql"], speeds["executemany"]), POSTGRESQL_BOUND)
 
 
@@ -69,6 +68,7 @@ def _speeds(
     driver.create_topic(topic, partitions=PARTITIONS)
     fill(kafka.bootstrap_servers, topic, count, size)
     speeds: dict[str, list[float]] = {name: [] for name in members}
+    micros: dict[str, list[float]] = {name: [] for name in members}
     with ExitStack() as stack:
         running = {
             name: stack.enter_context(Member(name, member_command(name, *arguments)))
@@ -84,8 +84,11 @@ def _speeds(
                 found = running[name].result(count)
                 if round_:
                     speeds[name].append(found["records"] / found["seconds"])
+                    micros[name].append(found["cpu"] / found["records"] * 1e6)
                 if truncate:
                     asyncio.run(_check(truncate, count))
+    print(f"\n{size} bytes, µs of processor time a record: {_medians(micros, '.1f')}")
+    print(f"{size} bytes, records/s: {_medians(speeds, ',.0f')}", flush=True)
     return speeds
 
 
@@ -124,5 +127,5 @@ async def _check(url: str, count: int) -> None:
         raise RuntimeError(f"the table holds {found} rows instead of {count}")
 
 
-def _tell(what: str, speeds: dict[str, list[float]]) -> None:
-    print(f"{what}: " + ", ".join(f"{name} {sorted(map(round, rows))}" for name, rows in speeds.items()))
+def _medians(values: Mapping[str, list[float]], form: str) -> str:
+    return ", ".join(f"{name} {statistics.median(rows):{form}}" for name, rows in values.items() if rows)

@@ -37,7 +37,7 @@ WAIT_SECONDS = 0.5
 @click.option(
     "--drain", "draining", is_flag=True, help="Show workers that empty a backlog instead, one of them killed."
 )
-@click.option("--records", type=click.IntRange(100, 1_000_000), help="Backlog of --drain.  [default: 12000]")
+@click.option("--records", type=click.IntRange(100, 1_000_000), help="Backlog of --drain.  [default: 8000]")
 @with_exit_code
 def demo(kafka: str | None, stay: bool, draining: bool, records: int | None) -> ExitCode:
     """Start a real Kafka, a share group with a backlog and the proxy, and ask Kafka's own tool through it.

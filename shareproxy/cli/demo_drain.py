@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 TOPIC: Final = "parcels"
 GROUP: Final = "parcel-workers"
 PARTITIONS: Final = 4
-RECORDS: Final = 12_000
+RECORDS: Final = 8_000
 BATCH: Final = 100
 FEW, MANY = 2, 6
 # how much of the backlog is left when more workers come, and when one is killed

@@ -13,7 +13,7 @@ from typing import Final
 
 import shareproxy
 
-SECONDS_EACH: Final = 0.02
+SECONDS_EACH: Final = 0.05
 AT_ONCE: Final = 6
 STOP_SECONDS: Final = 3.0
 

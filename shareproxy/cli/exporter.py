@@ -23,6 +23,7 @@ from shareproxy.cli.options import connection_options, lag_source_option, settin
 @click.option("--cluster-label", metavar="NAME", help="Label `cluster` on each series of Kafka.  [default: none]")
 @lag_source_option
 @timeout_option
+@click.option("--sink", metavar="FILE", help="A sink.toml whose connectors run in this process.  [default: none]")
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.  [default: info]")
 @with_exit_code
 def exporter(
@@ -42,6 +43,7 @@ def exporter(
     cluster_label: str | None,
     lag_source: str | None,
     timeout: float | None,
+    sink: str | None,
     log_level: str | None,
 ) -> ExitCode:
     """Serve the lag of share groups as Prometheus metrics and as JSON.
@@ -67,6 +69,7 @@ def exporter(
             "exporter.cluster_label": cluster_label,
             "lag_source": lag_source,
             "timeout": timeout,
+            "sink": sink,
             "log.level": log_level,
         },
     )

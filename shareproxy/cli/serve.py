@@ -26,6 +26,7 @@ from shareproxy.config import Settings
 @click.option("--event-loop", metavar="NAME", help="auto, uvloop or asyncio.  [default: auto]")
 @click.option("--http", metavar="HOST:PORT", help="Metrics, JSON and health probes.  [default: off]")
 @lag_source_option
+@click.option("--sink", metavar="FILE", help="A sink.toml whose connectors run in this process.  [default: none]")
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.  [default: info]")
 @with_exit_code
 def serve(
@@ -43,6 +44,7 @@ def serve(
     event_loop: str | None,
     http: str | None,
     lag_source: str | None,
+    sink: str | None,
     log_level: str | None,
 ) -> ExitCode:
     """Serve a cluster's clients, with the lag of share groups filled in.
@@ -64,6 +66,7 @@ def serve(
         "http": http,
         "command_config": command_config,
         "lag_source": lag_source,
+        "sink": sink,
         "log.level": log_level,
     }
     settings = settings_from(config, flags)

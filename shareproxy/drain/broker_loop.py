@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+from collections import deque
 from collections.abc import Iterable
 from typing import Final, NamedTuple, Protocol
 
@@ -75,6 +76,9 @@ NO_ROOM: Final = Room(0)
 
 class Owner(Protocol):
     """What a broker loop needs of its consumer."""
+
+    unseen: deque[PendingAcks]
+    """Acknowledgements whose answer nobody looked at."""
 
     def room(self, loop: BrokerLoop) -> Room:
         """Return how many records may be asked for now."""
@@ -362,7 +366,7 @@ class BrokerLoop:
         partition = acquired.partition
         acks = self._acks.get(partition)
         if acks is None:
-            acks = PartitionAcks(partition, self.session, self._note, self.send_now)
+            acks = PartitionAcks(partition, self.session, self._note, self.send_now, self._owner.unseen)
             self._acks[partition] = acks
             self._by_name.setdefault(partition.name, []).append(acks)
         lot = acks.hand_over(acquired.ranges)

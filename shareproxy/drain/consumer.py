@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Final, Never, Self
@@ -42,6 +43,8 @@ from shareproxy.protocol.messages import ShareAcknowledgeRequest
 RENEW_VERSION: Final = 2
 # seconds, until a broker has told
 USUAL_LOCK: Final = 30.0
+# answers kept for the next commit; a caller who never commits has no use for them
+MOST_UNSEEN: Final = 1_000
 
 
 class ShareConsumer:
@@ -145,6 +148,7 @@ class ShareConsumer:
         self._loops: dict[NodeId, BrokerLoop] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._buffer = RecordBuffer()
+        self.unseen: deque[PendingAcks] = deque(maxlen=MOST_UNSEEN)
         self._waiting: dict[asyncio.Future[None], int] = {}
         self._delivered: list[RecordBatch | ShareRecord] = []
         self._assignment: frozenset[TopicPartition] = frozenset()
@@ -305,13 +309,16 @@ class ShareConsumer:
         """Send all acknowledgements noted so far and wait for their answers.
 
         Returns:
-            A result for each partition that had acknowledgements without answer; empty if there were none.
+            A result for each partition that had acknowledgements without answer, or with an answer that came since the
+            last commit and that nobody awaited; empty if there were none.
 
         Raises:
             ConsumerClosed: the consumer is closed.
         """
         self._check_started()
         self._accept_delivered()
+        told = [pending for pending in self.unseen if not pending.seen]
+        self.unseen.clear()
         waiting: list[PendingAcks] = []
         for loop in self._loops.values():
             outstanding = loop.outstanding()
@@ -319,8 +326,10 @@ class ShareConsumer:
                 loop.send_now()
                 waiting.extend(outstanding)
         for pending in waiting:
+            pending.seen = True  # by this commit; another one has nothing to tell of it
+        for pending in waiting:
             await pending.wait()
-        return by_partition(waiting)
+        return by_partition([*told, *waiting])
 
     def events(self) -> AsyncIterator[ConsumerEvent]:
         """Give each event from now on; the end comes with `close`."""

@@ -274,7 +274,9 @@ def _from_environment(
 
 def _retry(retry: Retry | None) -> Retry:
     retry = Retry() if retry is None else retry
-    wrong = retry.wrong()
+    wrong = (
+        retry.wrong() if isinstance(retry, Retry) else f"retry: {retry!r} is no Retry; write retry=Retry(first_s=1.0)"
+    )
     if wrong is not None:
         raise WrongArgument(wrong)
     return retry

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Final
@@ -60,6 +61,7 @@ class PartitionAcks:
         session: takes the ranges.
         noted: called when something is there to be sent.
         provoke: called when somebody waits for an answer.
+        unseen: takes acknowledgements whose answer nobody looked at, for the next commit.
     """
 
     def __init__(
@@ -68,8 +70,10 @@ class PartitionAcks:
         session: ShareSession,
         noted: Callable[[PartitionAcks], None],
         provoke: Callable[[], None],
+        unseen: deque[PendingAcks] | None = None,
     ) -> None:
         self.partition, self.session = partition, session
+        self._unseen = unseen
         self.name = partition.name
         self.lots: list[HeldLot] = []
         self._noted, self._provoke = noted, provoke
@@ -94,7 +98,7 @@ class PartitionAcks:
         """Return what the acknowledgements noted now wait in, together."""
         current = self._current
         if current is None:
-            current = self._current = PendingAcks(self.name, self._provoke)
+            current = self._current = PendingAcks(self.name, self._provoke, self._unseen)
         return current
 
     def note(self, lot: HeldLot) -> None:

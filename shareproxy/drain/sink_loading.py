@@ -24,7 +24,6 @@ BUILT_IN: Final[Mapping[str, str]] = {
     "http": "shareproxy.drain.sinks.http:HttpSink",
     "files": "shareproxy.drain.sinks.files:FilesSink",
     "kafka": "shareproxy.drain.sinks.kafka:KafkaSink",
-    "s3": "shareproxy.drain.sinks.s3:S3Sink",
 }
 _METHODS: Final = ("start", "put", "stop")
 

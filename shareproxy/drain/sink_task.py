@@ -82,7 +82,7 @@ class SinkTask:
         """Work until told to stop; let go of everything then, in the order of R13.
 
         Raises:
-            TaskFailed: the sink failed, and says how in a sentence.
+            TaskFailed: the sink failed, and says how in a sentence; or the stop lost records on their last delivery.
             DrainError, AdminError: the source failed.
         """
         joined, failed = False, True
@@ -98,7 +98,12 @@ class SinkTask:
             while not self._stop.is_set():
                 await self._round()
             await self._committed()
-            self._lose(self._last.clear())  # the close releases them, and the brokers give them up
+            lost = self._last.clear()
+            self._lose(lost)  # the close releases them, and the brokers give them up
+            if lost:
+                raise TaskFailed(
+                    f"{self._options.name}: {where(lost)} had to be let go on their last delivery, so that the brokers give them up: {self._last.why}"
+                )
             failed = False
         finally:
             await self._end(joined, failed)

@@ -7,6 +7,7 @@ Must never: leave anybody waiting: what gets no answer is answered as lost.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -23,12 +24,30 @@ class PendingAcks:
     Args:
         partition: where the offsets are.
         provoke: sends what was noted without waiting for the next fetch.
+        unseen: where they are put when all are answered, unless somebody looked at the answer otherwise.
     """
 
-    __slots__ = ("_callbacks", "_provoke", "_waiters", "closed", "done", "partition", "results", "unanswered")
+    __slots__ = (
+        "_callbacks",
+        "_provoke",
+        "_unseen",
+        "_waiters",
+        "closed",
+        "done",
+        "partition",
+        "results",
+        "seen",
+        "unanswered",
+    )
 
-    def __init__(self, partition: TopicPartition, provoke: Callable[[], None]) -> None:
-        self.partition, self._provoke = partition, provoke
+    def __init__(
+        self,
+        partition: TopicPartition,
+        provoke: Callable[[], None],
+        unseen: deque[PendingAcks] | None = None,
+    ) -> None:
+        self.partition, self._provoke, self._unseen = partition, provoke, unseen
+        self.seen = False
         self.results: list[AckResult] = []
         self.unanswered = 0
         self.closed = False
@@ -55,6 +74,7 @@ class PendingAcks:
 
     async def wait(self) -> None:
         """Have them sent now, and return when all are answered."""
+        self.seen = True
         if not self.done:
             self._provoke()
             # one for each who waits: one of them giving up must not end it for the others
@@ -64,6 +84,7 @@ class PendingAcks:
 
     def when_done(self, call: Callable[[], None]) -> None:
         """Call when all are answered, at once if they are."""
+        self.seen = True
         if self.done:
             call()
         else:
@@ -88,6 +109,8 @@ class PendingAcks:
                 waiter.set_result(None)
         for call in callbacks:
             call()
+        if self._unseen is not None and not self.seen:
+            self._unseen.append(self)
 
 
 class AckTicket(msgspec.Struct, frozen=True, eq=False, gc=False):

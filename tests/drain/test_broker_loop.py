@@ -44,7 +44,7 @@ async def take_all(cluster: SimulatedCluster, events: list[ConsumerEvent]) -> li
     """Return what a consumer accepts, with commits, until nothing is left to do."""
     done: list[tuple[int, int]] = []
     one_by_one: dict[str, Any] = {"max_records": 1, "acquire_mode": "record"}
-    async with consumer_of(cluster, GROUP, TOPIC, events, max_wait=0.05, request_timeout=0.5, **one_by_one) as consumer:
+    async with consumer_of(cluster, GROUP, TOPIC, events, max_wait=0.05, request_timeout=2.0, **one_by_one) as consumer:
         async with asyncio.timeout(30.0):
             while any(row.lag != 0 for row in cluster.list_share_group_offsets(GROUP)) or not done:
                 for record in await consumer.get_batch(timeout=0.1):
@@ -171,7 +171,7 @@ async def test_a_node_that_restarts(cluster: SimulatedCluster) -> None:
 
 async def test_nothing_waits_for_a_node_that_is_silent(cluster: SimulatedCluster) -> None:
     """Neither the other one's records, nor commit, nor close; what was acknowledged to it is unknown."""
-    consumer = consumer_of(cluster, GROUP, TOPIC, max_wait=0.05, request_timeout=0.3, close_timeout=0.5)
+    consumer = consumer_of(cluster, GROUP, TOPIC, max_wait=0.05, request_timeout=1.5, close_timeout=0.5)
     await consumer.start()
     held = await take(consumer, 6)
     cluster.freeze_node(1)
@@ -189,7 +189,7 @@ async def test_nothing_waits_for_a_node_that_is_silent(cluster: SimulatedCluster
 async def test_everything_gone(cluster: SimulatedCluster) -> None:
     """A wait with a timeout ends with it; nothing hangs at close."""
     events: list[ConsumerEvent] = []
-    consumer = consumer_of(cluster, GROUP, TOPIC, events, request_timeout=0.3, close_timeout=1.0)
+    consumer = consumer_of(cluster, GROUP, TOPIC, events, request_timeout=1.5, close_timeout=1.0)
     await consumer.start()
     held = await take(consumer, 6)
     for node in (1, 2):

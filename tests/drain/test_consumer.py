@@ -143,6 +143,23 @@ async def test_acknowledgements_go_with_the_next_fetch(cluster: SimulatedCluster
     assert not [each for each in cluster.requests.messages(m.ShareAcknowledgeRequest) if each.share_session_epoch >= 0]
 
 
+async def test_commit_tells_what_a_fetch_took_along(cluster: SimulatedCluster) -> None:
+    """Once, and unless somebody awaited it."""
+    cluster.produce(TOPIC, 0, 2)
+
+    async with consumer_of(cluster, GROUP, TOPIC, max_records=2) as consumer:
+        ticket = (await consumer.get_batch()).accept()
+        cluster.produce(TOPIC, 0, 2)
+        second = await consumer.get_batch()
+        assert ticket.done()
+        results = await consumer.commit()
+        await second.accept()
+        nothing = await consumer.commit()
+
+    assert [(tuple(each), kind) for each, kind in results[PARTITION].ranges] == [((0, 1), Acknowledgement.ACCEPT)]
+    assert nothing == {}
+
+
 async def test_acknowledgements_that_no_fetch_takes_along_go_by_themselves(cluster: SimulatedCluster) -> None:
     """A caller that accepts its last record and then does something else keeps nobody waiting."""
     cluster.produce(TOPIC, 0, 2)

@@ -29,10 +29,10 @@ OF_MEMBERS = (-1, 7, 14, 15, 16, 25, 29, 30, 35, 42, 69, 81, 110)
 OF_SESSIONS = (-1, 2, 3, 6, 7, 29, 30, 35, 42, 56, 74, 100, 121, 122, 123, 124, 133)
 # with these the same request would only fail again: the consumer may give up, with an error for a person
 FINAL = {29, 30, 35, 42, 69}
-MOST_AT_ONCE = 8
+MOST_AT_ONCE = 16
 # of a consumer that gets no answer; all others have more patience
 SILENCE_SECONDS = 2.0
-SEEDS = 24
+SEEDS = 16
 
 Begin = Callable[[SimulatedCluster], Fault]
 

@@ -96,7 +96,7 @@ async def test_a_full_group() -> None:
     async with SimulatedCluster(most_members=1) as cluster:
         prepared(cluster)
         async with consumer_of(cluster, GROUP, TOPIC):
-            late = consumer_of(cluster, GROUP, TOPIC, events, request_timeout=0.3)
+            late = consumer_of(cluster, GROUP, TOPIC, events, request_timeout=1.5)
             with pytest.raises(GroupIsFull, match=r"group\.share\.max\.size"):
                 await late.start()
 

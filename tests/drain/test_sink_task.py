@@ -458,8 +458,10 @@ async def test_other_records_go_on_while_one_is_held_on_its_last_delivery() -> N
     poisoned = FakeRecord(0, error=ValueError("not JSON"), delivery_count=5)
     run = TaskRun(poisoned, *records(1, 2, 3), max_records=2, why_no_reject=NO_QUEUE)
 
-    await run.until(lambda: run.consumer.offsets(ACCEPT) == [1, 2, 3])
+    with pytest.raises(TaskFailed, match="orders-0@0 had to be let go"):
+        await run.until(lambda: run.consumer.offsets(ACCEPT) == [1, 2, 3])
 
+    assert run.consumer.offsets(ACCEPT) == [1, 2, 3]
     assert run.consumer.kinds(0) == []
     assert run.meter.counts["last_delivery_lost"] == 1
 
@@ -517,13 +519,15 @@ async def test_in_a_consumer_group_an_empty_poll_commits_what_lies_behind_the_la
     assert run.sink.puts == []
 
 
-async def test_a_record_on_its_last_delivery_that_has_to_be_let_go_is_counted() -> None:
-    """The stop leaves no choice."""
-    run = TaskRun(*records(0, delivery_count=5), put=raising(Retriable()))
-    async with run.running(), asyncio.timeout(5):
+async def test_a_record_on_its_last_delivery_that_has_to_be_let_go_is_told() -> None:
+    """The stop leaves no choice; the record is lost, so the end is not a good one."""
+    run = TaskRun(*records(0, delivery_count=5), put=raising(Retriable("full")))
+    async with run.running() as running, asyncio.timeout(5):
         while run.meter.state is not TaskState.STUCK:
             await asyncio.sleep(0)
-
+    assert running.exception() is not None
+    assert "orders-0@0 had to be let go on their last delivery" in str(running.exception())
+    assert "full" in str(running.exception())
     assert run.meter.counts["last_delivery_lost"] == 1
     assert run.consumer.kinds(0) == []
 

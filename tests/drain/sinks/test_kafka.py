@@ -1,0 +1,153 @@
+"""The Kafka sink with a producer of the test's; a real cluster is asked in tests/integration/test_kafka_sink.py."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from aiokafka import errors
+
+from shareproxy.drain.errors import DrainError
+from shareproxy.drain.sink import Outcome, Retriable
+from shareproxy.drain.sinks import kafka
+from shareproxy.drain.sinks.kafka import KafkaSink
+from shareproxy.drain.sinks.settings import SettingsError
+from tests.drain.sinks.records import Context, records
+
+CONFIG = {"bootstrap_servers": "h:9092", "topic": "copy"}
+
+
+class Producer:
+    """What aiokafka's producer is for the sink; `answers` are for one record each."""
+
+    answers: ClassVar[list[BaseException | None]] = []
+    partitions: ClassVar[set[int]] = {0}
+    start_error: BaseException | None = None
+    arguments: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, **arguments: Any) -> None:
+        type(self).arguments = arguments
+
+    async def start(self) -> None:
+        """Connect, or not."""
+        if self.start_error is not None:
+            raise self.start_error
+
+    async def stop(self) -> None:
+        """Do nothing."""
+
+    async def partitions_for(self, topic: str) -> set[int]:
+        """Return what the test says."""
+        return self.partitions
+
+    async def send(self, topic: str, value: bytes, key: bytes, **more: Any) -> asyncio.Future[Any]:
+        """Answer as the test says, once the batch is sent."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        answer = self.answers.pop(0)
+        if answer is None:
+            future.set_result(None)
+        else:
+            future.set_exception(answer)
+        return future
+
+
+@pytest.fixture
+def producer(monkeypatch: pytest.MonkeyPatch) -> type[Producer]:
+    """A producer class for one test."""
+
+    class Own(Producer):
+        pass
+
+    monkeypatch.setattr(kafka, "AIOKafkaProducer", Own)
+    return Own
+
+
+async def started(**settings: Any) -> KafkaSink:
+    """Return a sink that is ready."""
+    sink = KafkaSink()
+    await sink.start(Context(config={**CONFIG, **settings}))
+    return sink
+
+
+async def test_all_replicas_acknowledge_and_the_producer_is_idempotent(producer: type[Producer]) -> None:
+    """Nothing less is durable."""
+    sink = await started(compression="lz4")
+    await sink.stop()
+
+    assert producer.arguments["acks"] == "all"
+    assert producer.arguments["enable_idempotence"] is True
+    assert producer.arguments["compression_type"] == "lz4"
+
+
+async def test_records_that_the_brokers_did_not_take_are_released(producer: type[Producer]) -> None:
+    """Those that they will never take are rejected, the others accepted."""
+    producer.answers = [None, errors.RequestTimedOutError(), errors.MessageSizeTooLargeError()]
+    sink = await started()
+
+    assert await sink.put(records(3)) == [Outcome.ACCEPT, Outcome.RELEASE, Outcome.REJECT]
+
+
+@pytest.mark.parametrize(
+    "error", [errors.NotEnoughReplicasError(), errors.KafkaTimeoutError(), errors.KafkaConnectionError()]
+)
+async def test_brokers_that_are_away_are_retriable(producer: type[Producer], error: BaseException) -> None:
+    """The sentence names them."""
+    producer.answers = [error] * 2
+    sink = await started()
+
+    with pytest.raises(Retriable, match="the brokers at h:9092: "):
+        await sink.put(records(2))
+
+
+@pytest.mark.parametrize("error", [errors.TopicAuthorizationFailedError(), errors.OutOfOrderSequenceNumber()])
+async def test_what_no_wait_mends_fails_the_task(producer: type[Producer], error: BaseException) -> None:
+    """Which then starts with a new producer."""
+    producer.answers = [None, error]
+    sink = await started()
+
+    with pytest.raises(DrainError, match=type(error).__name__):
+        await sink.put(records(2))
+
+
+async def test_a_partition_that_the_topic_does_not_have_is_told(producer: type[Producer]) -> None:
+    """With what to write instead."""
+    producer.answers = [AssertionError("Unrecognized partition")]
+    sink = await started(partition="same")
+
+    with pytest.raises(DrainError, match="topic 'copy' has no partition 0; give it as many"):
+        await sink.put(records(1))
+
+
+async def test_brokers_that_cannot_be_reached_are_told_at_the_start(producer: type[Producer]) -> None:
+    """And so is a topic that is not there."""
+    producer.partitions = set()
+    with pytest.raises(DrainError, match="have no topic 'copy'; create it"):
+        await started()
+    producer.start_error = errors.KafkaConnectionError("no")
+    with pytest.raises(DrainError, match="the brokers at h:9092 cannot be used: no"):
+        await started()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"topic": "t"}, "bootstrap_servers: is missing; write brokers to ask first"),
+        ({"bootstrap_servers": "h:x", "topic": "t"}, "bootstrap_servers: "),
+        ({**CONFIG, "topic": "a b"}, "topic: must be the name of a topic"),
+        ({**CONFIG, "topic": "{tpic}"}, "topic: must be the name of a topic"),
+        ({**CONFIG, "partition": "hash"}, "partition: choose one of key, same"),
+        ({**CONFIG, "compression": "zip"}, "compression: choose one of none, gzip"),
+    ],
+)
+def test_wrong_settings_are_told_by_key(settings: dict[str, Any], said: str) -> None:
+    """Each with what to write instead."""
+    with pytest.raises(SettingsError, match=said):
+        KafkaSink.check(settings)
+
+
+def test_a_property_file_is_read_before_anything_starts(tmp_path: Path) -> None:
+    """One that is not there is told."""
+    with pytest.raises(SettingsError, match="command_config: "):
+        KafkaSink.check({**CONFIG, "command_config": str(tmp_path / "none")})

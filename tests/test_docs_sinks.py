@@ -1,0 +1,70 @@
+"""The reference of the built-in sinks agrees with the code, and each example is a file that is taken."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from shareproxy.drain.sink_config import load_sink_settings
+from shareproxy.drain.sink_loading import make_converter, make_sink
+from shareproxy.drain.sinks.files import FilesSettings
+from shareproxy.drain.sinks.http import HttpSettings
+from shareproxy.drain.sinks.kafka import KafkaSettings
+from shareproxy.drain.sinks.postgresql import PostgresqlSettings
+from shareproxy.drain.sinks.settings import settings_of
+
+PAGE = (Path(__file__).parent.parent / "docs" / "reference.md").read_text(encoding="utf-8")
+SECTION = PAGE.partition("\n## Built-in sinks\n")[2].partition("\n## ")[0]
+SINKS: dict[str, type[msgspec.Struct]] = {
+    "postgresql": PostgresqlSettings,
+    "http": HttpSettings,
+    "files": FilesSettings,
+    "kafka": KafkaSettings,
+}
+
+
+def part(name: str) -> str:
+    """Return what the page says of a sink."""
+    return SECTION.partition(f"### Sink `{name}`\n")[2].partition("\n### ")[0]
+
+
+def shown(default: object) -> str:
+    """Return a default as the page shows it."""
+    if default is msgspec.NODEFAULT:
+        return "needed"
+    if default in ("", [], {}):
+        return "none"
+    if isinstance(default, dict):
+        return ", ".join(f"`{key}`" for key in default)
+    return f"`{default}`"
+
+
+def test_exactly_the_sinks_are_documented() -> None:
+    """In their order."""
+    assert re.findall(r"^### Sink `(.+)`$", SECTION, re.MULTILINE) == list(SINKS)
+
+
+@pytest.mark.parametrize("name", SINKS)
+def test_exactly_the_settings_are_documented(name: str) -> None:
+    """With default and meaning."""
+    rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+) \|$", part(name), re.MULTILINE)
+
+    assert rows == [(each.key, shown(each.default), each.about) for each in settings_of(SINKS[name])]
+
+
+@pytest.mark.parametrize("name", SINKS)
+def test_the_example_is_taken(name: str, tmp_path: Path) -> None:
+    """The sink checks its settings, and the converter is there."""
+    (example,) = re.findall(r"```toml\n(.*?)```", part(name), re.DOTALL)
+    file = tmp_path / "sink.toml"
+    file.write_text(example)
+
+    settings = load_sink_settings(file, {"DB_PASSWORD": "p", "HOOK_TOKEN": "t"})
+    (connector,) = settings.connectors
+
+    assert connector.sink_class == name
+    make_sink(connector)
+    make_converter("value.converter", connector.value_converter, connector.where)
