@@ -117,11 +117,11 @@ async def test_the_example_of_the_how_to_runs(
         said = await worker.check()
         cluster.set_group_config("orders-printer", {"share.auto.offset.reset": "earliest"})
         await worker.start()
-        cluster.produce("orders", 0, 1, values=['{"id": 1}'])
+        cluster.produce("orders", 0, 1, values=["value-0"])
         async with asyncio.timeout(20):
             while sum(meter.counts["record_acknowledge"] for meter in worker.meters) < 1:
                 await asyncio.sleep(0.01)
         await worker.stop()
 
-    assert "order {'id': 1}\n" in capfd.readouterr().out
+    assert "order value-0\n" in capfd.readouterr().out
     assert "\n".join(said) in PAGE

@@ -259,3 +259,17 @@ async def test_partitions_come_and_go_with_the_assignment(cluster: SimulatedClus
         [record] = await take(consumer, 1)
 
     assert record.partition == 2
+
+
+async def test_one_broker_that_has_nothing_does_not_keep_the_others_from_being_asked(
+    cluster: SimulatedCluster,
+) -> None:
+    """Each gets its part of the capacity, however much a quick caller has fetched ahead."""
+    async with consumer_of(cluster, GROUP, TOPIC, max_records=3, capacity=3) as consumer:
+        for record in await take(consumer, 6):
+            record.accept()
+        for partition in (0, 1, 1, 0):
+            waiting = asyncio.ensure_future(consumer.get_batch())
+            await asyncio.sleep(0)
+            cluster.produce(TOPIC, partition, 1)
+            (await asyncio.wait_for(waiting, 10.0)).accept()

@@ -149,6 +149,8 @@ async def test_an_address_that_is_taken_ends_it_before_it_joins(cluster: Simulat
         ({"time_limit": 0}, "time_limit: 0 is not a number of seconds"),
         ({"stop_timeout": -1}, "stop_timeout"),
         ({"retry": Retry(factor=0)}, "retry: factor=0"),
+        ({"retry": 5}, r"retry: 5 is no Retry; write retry=Retry\("),
+        ({"value_deserializer": "jsn"}, "value_deserializer: 'jsn' is none of .* nor a function"),
         ({"health": "9465"}, "health: .*has no port"),
         ({"group": ""}, "group: '' is not the name"),
         ({"topics": []}, "topics: none is named"),

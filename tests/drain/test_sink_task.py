@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from shareproxy.drain.model import Acknowledgement
 from shareproxy.drain.sink import Fatal, Outcome, RejectRecord, Retriable, SinkRecord
@@ -458,7 +459,7 @@ async def test_other_records_go_on_while_one_is_held_on_its_last_delivery() -> N
     poisoned = FakeRecord(0, error=ValueError("not JSON"), delivery_count=5)
     run = TaskRun(poisoned, *records(1, 2, 3), max_records=2, why_no_reject=NO_QUEUE)
 
-    with pytest.raises(TaskFailed, match="orders-0@0 had to be let go"):
+    with pytest.raises(TaskFailed, match=r"let go on the last delivery.*: orders-0@0 "):
         await run.until(lambda: run.consumer.offsets(ACCEPT) == [1, 2, 3])
 
     assert run.consumer.offsets(ACCEPT) == [1, 2, 3]
@@ -526,10 +527,39 @@ async def test_a_record_on_its_last_delivery_that_has_to_be_let_go_is_told() -> 
         while run.meter.state is not TaskState.STUCK:
             await asyncio.sleep(0)
     assert running.exception() is not None
-    assert "orders-0@0 had to be let go on their last delivery" in str(running.exception())
+    assert "let go on the last delivery, so that the brokers give them up: orders-0@0 (" in str(running.exception())
     assert "full" in str(running.exception())
     assert run.meter.counts["last_delivery_lost"] == 1
     assert run.consumer.kinds(0) == []
+
+
+async def test_a_start_that_hangs_keeps_no_task_that_is_told_to_stop() -> None:
+    """Of the sink; a plain one hangs in its thread, which cannot be ended."""
+
+    class Hanging(ScriptedSink):
+        async def start(self, context: Any) -> None:
+            await super().start(context)
+            await asyncio.get_running_loop().create_future()
+
+    run = TaskRun(*records(0), sink=Hanging(), stop_timeout=0.01)
+    async with run.running() as running, asyncio.timeout(5):
+        while not run.sink.calls:
+            await asyncio.sleep(0)
+        run.stop.set()
+        with pytest.raises(TaskFailed, match=r"the sink's start failed: it did not end within 0\.01 s of the stop"):
+            await running
+
+    assert run.consumer.kinds(0) == []
+
+
+async def test_a_failed_put_is_logged_with_the_delivery_of_its_records() -> None:
+    """Also where the records are rejected, as an operator looks there how near the limit is."""
+    run = TaskRun(*records(0, delivery_count=3), put=raising(Fatal("bad")))
+
+    with capture_logs() as logged:
+        await run.until(lambda: run.consumer.offsets(REJECT) == [0])
+
+    assert [line["delivery"] for line in logged if line["event"] == "put failed"] == [3]
 
 
 class OddError(Exception):

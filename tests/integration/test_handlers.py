@@ -97,7 +97,7 @@ def test_the_readmes_worker_empties_the_demos_queue(
     prepare(driver, topic, group, 2)
     driver.produce(topic, [0, 1], 7)
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
-    script_text = next(block for block in blocks if "shareproxy.run(" in block)
+    script_text = next(block for block in blocks if "shareproxy.run_worker(" in block)
     assert len([line for line in script_text.splitlines() if line]) <= 10
     script = tmp_path / "worker.py"
     script_text = script_text.replace('"order-workers"', repr(group)).replace('"orders"', repr(topic))

@@ -10,7 +10,6 @@ from kafka.admin import NewTopic
 
 from tests.interop.program import FLUSH_SECONDS, MAX_MESSAGE_BYTES, Arguments, Record, Skipped, answer, main, records
 
-POLL_MS = 200
 # a poll ends with the first records; one that ends before a slow broker answers may begin the same question again
 READ_MS = 2000
 REBALANCE_SECONDS = 60
@@ -51,7 +50,7 @@ def rebalance(arguments: Arguments) -> dict[str, Any]:
 
     def held() -> list[list[int]]:
         for member in members:
-            member.poll(POLL_MS)
+            member.poll(READ_MS)
         return [sorted(partition.partition for partition in member.assignment()) for member in members]
 
     deadline = time.monotonic() + REBALANCE_SECONDS
