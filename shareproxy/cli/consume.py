@@ -340,6 +340,8 @@ class ConsumeJob:
             Action.REJECT: "written and rejected",
         }[self._action]
         why = "" if end in (End.STOPPED, End.COUNT) else f"; {end.value}"
+        if end is End.NOTHING_LEFT and loop.unreadable:  # the next line says what is
+            why = "; nothing else is left"
         return f"{count(loop.written, 'record')} {became}{why}"
 
     def _exit_code(self, loop: ConsumeLoop, end: End, signalled: int | None) -> ExitCode:

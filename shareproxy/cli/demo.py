@@ -165,7 +165,7 @@ def stay_up(bootstrap_servers: str, steps: Steps) -> None:
     try:
         steps.say(
             f"all of it stays up until Ctrl-C; elsewhere: export SHAREPROXY_BOOTSTRAP_SERVER={bootstrap_servers} and "
-            f"run a worker of group {GROUP} on topic {TOPIC}, such as the ten lines in README.md"
+            f"run a worker of group {GROUP} on topic {TOPIC}, such as the one in README.md"
         )
         while not stopped.wait(WAIT_SECONDS):  # in slices: a wait without an end does not let signals in everywhere
             pass

@@ -7,6 +7,7 @@ were not, or keep the process from ending while a reader does not read.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import queue
 import select
@@ -24,9 +25,15 @@ class RecordOutput:
 
     Args:
         stream: standard output if it is none.
+
+    Raises:
+        OSError: standard output was closed by who started us (`>&-`): what stands in for it takes all, keeps nothing.
     """
 
     def __init__(self, stream: IO[str] | None = None) -> None:
+        # Python calls the one that it opened "<stdout>", also where it is a `> /dev/null` that somebody asked for
+        if stream is None and getattr(sys.stdout, "name", None) in (1, os.devnull):
+            raise OSError(errno.EBADF, "stdout is closed")
         self._stream = sys.stdout if stream is None else stream
         self._pieces: queue.SimpleQueue[_Piece | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None

@@ -129,8 +129,6 @@ class BrokerLoop:
         deserializers: tuple[Deserializer | None, Deserializer | None],
     ) -> None:
         self.node_id, self.session = node_id, session
-        self.asked = 0
-        """Records asked for by the fetch that is under way."""
         self.has_more = False
         """Whether the last fetch brought about as many records as it asked for."""
         self._owner = owner
@@ -141,6 +139,7 @@ class BrokerLoop:
         self._by_name: dict[TopicPartition, list[PartitionAcks]] = {}
         self._noted: list[PartitionAcks] = []
         self._awaited = False
+        self._overdue = False
         self._closing = False
         self._wake = asyncio.Event()
         self._linger: asyncio.TimerHandle | None = None
@@ -248,7 +247,7 @@ class BrokerLoop:
                     session.on_lost(now, "the login is renewed")
                     return None
                 room = NO_ROOM
-            if room.records or self._awaited or self._closing:
+            if room.records or self._awaited or self._overdue or self._closing:
                 self._flush()  # else what was noted waits for a fetch that takes it along
             request = session.next_request(
                 now, capacity=room.records, waiting=self._awaited, max_wait_ms=None if room.waits else 0
@@ -277,8 +276,6 @@ class BrokerLoop:
             answer = await self._exchange(connection, request, now + self._request_timeout)
         except ClusterError as error:
             return self._line_lost(str(error))
-        finally:
-            self.asked = 0
         outcome = session.on_answer(answer, asyncio.get_running_loop().time())
         if isinstance(request, ShareFetchRequest):
             brought = sum(last - first + 1 for each in outcome.acquired for first, last, _ in each.ranges)
@@ -293,7 +290,6 @@ class BrokerLoop:
 
     async def _exchange(self, connection: Connection, request: SessionRequest, deadline: float) -> SessionResponse:
         if isinstance(request, ShareFetchRequest):
-            self.asked = max(request.max_records, 0)
             deadline += request.max_wait_ms / 1000
             return await connection.request(request, deadline=deadline, max_version=self.session.version)
         return await connection.request(request, deadline=deadline, max_version=self.session.version)
@@ -404,13 +400,15 @@ class BrokerLoop:
     def _lingered(self) -> None:
         self._linger = None
         if self._noted:
-            self.send_now()
+            self._overdue = True
+            self._wake.set()
 
     def _flush(self) -> None:
         if self._linger is not None and not self._noted:
             self._linger.cancel()
             self._linger = None
         noted, self._noted = self._noted, []
+        self._overdue = False
         for acks in noted:
             acks.flush()
 

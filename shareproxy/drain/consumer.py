@@ -22,6 +22,7 @@ from shareproxy.cluster.security import Security
 from shareproxy.drain.batch import RecordBatch, RecordBuffer
 from shareproxy.drain.broker_loop import NO_ROOM, BrokerLoop, Room
 from shareproxy.drain.consumer_settings import Acknowledging, check_settings, refuse_unknown, whole
+from shareproxy.drain.deserializers import Deserializer, deserializer
 from shareproxy.drain.errors import ConsumerClosed
 from shareproxy.drain.event_stream import EventStream
 from shareproxy.drain.events import AssignmentChanged, ConsumerEvent, LockLost, RecordsGivenBack
@@ -33,7 +34,6 @@ from shareproxy.drain.model import AckResults, AcquireMode, TopicPartition
 from shareproxy.drain.pace import Pace
 from shareproxy.drain.placement import Placed, Placement
 from shareproxy.drain.record import ShareRecord
-from shareproxy.drain.record_data import Deserializer
 from shareproxy.drain.session import FetchLimits, PartitionTrouble, ShareSession
 from shareproxy.drain.tickets import PendingAcks, by_partition
 from shareproxy.protocol.ids import NodeId
@@ -69,7 +69,8 @@ class ShareConsumer:
         prefetch: fetch while the caller works, as many as `capacity` lets. Quicker; takes records from idle members.
         acknowledgement: `explicit`, or `implicit`: whatever was handed out before is accepted with the next call.
         renew: prolong locks by itself, at half their time, while records are held (Kafka 4.2).
-        key_deserializer: makes a key of bytes; what it raises is in `record.error`.
+        key_deserializer: makes a key of bytes; what it raises is in `record.error`. A function, or the name of one:
+            `string`, `json`, `short`, `int`, `long`, `float`, `double`.
         value_deserializer: the same for values.
         client_id: our name in the brokers' logs and quotas.
         client_rack: where this member runs.
@@ -102,8 +103,8 @@ class ShareConsumer:
         prefetch: bool = False,
         acknowledgement: str = "explicit",
         renew: bool = True,
-        key_deserializer: Deserializer | None = None,
-        value_deserializer: Deserializer | None = None,
+        key_deserializer: Deserializer | str | None = None,
+        value_deserializer: Deserializer | str | None = None,
         client_id: str = "shareproxy",
         client_rack: str | None = None,
         request_timeout: float = 30.0,
@@ -133,7 +134,10 @@ class ShareConsumer:
         )
         self.notes = settings.notes
         self._implicit = settings.acknowledging is Acknowledging.IMPLICIT
-        self._deserializers = (key_deserializer, value_deserializer)
+        self._deserializers = (
+            deserializer("key_deserializer", key_deserializer),
+            deserializer("value_deserializer", value_deserializer),
+        )
         self._member_id = new_member_id()
         self._events = EventStream(on_event)
         self._limits = FetchLimits(
@@ -366,13 +370,12 @@ class ShareConsumer:
             return NO_ROOM
         if self._error is not None:
             return NO_ROOM
-        held = asked = 0
-        for other in self._loops.values():
-            held += other.session.held_count
-            if other is not loop:
-                asked += other.asked
-        free = min(wanted, settings.capacity - held - asked)
-        return Room(max(free, 0), waits, free <= 0)
+        free = settings.capacity - self.held
+        if free <= 0:
+            return Room(0, full=True)
+        # a part for each broker: one that waits for records must not keep the others from being asked
+        serving = sum(not other.session.is_idle for other in self._loops.values())
+        return Room(min(wanted, max(free // max(serving, 1), 1)), waits)
 
     def records_came(self, lot: HeldLot, records: list[ShareRecord]) -> None:
         """Take records to be handed out."""

@@ -35,7 +35,9 @@ class AssignmentChanged(ConsumerEvent, frozen=True):
     removed: frozenset[TopicPartition]
 
     def __str__(self) -> str:
-        return f"{len(self.assignment)} partitions are assigned now: {len(self.added)} new, {len(self.removed)} gone"
+        count = len(self.assignment)
+        assigned = "1 partition is" if count == 1 else f"{count} partitions are"
+        return f"{assigned} assigned now: {len(self.added)} new, {len(self.removed)} gone"
 
 
 class LeaderMoved(ConsumerEvent, frozen=True):

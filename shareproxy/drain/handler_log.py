@@ -14,6 +14,7 @@ import structlog
 
 from shareproxy.drain.events import AssignmentChanged, ConsumerEvent, GapsAcknowledged
 from shareproxy.drain.handler_metrics import HandlerCounts
+from shareproxy.drain.sink import Fatal, RejectRecord, Retriable
 
 # kinds beyond this are counted, and logged no more: each holds a key in memory
 MOST_KINDS: Final = 1000
@@ -35,12 +36,18 @@ class HandlerLog:
         self._times: Counter[object] = Counter()
 
     def failed(self, error: BaseException, record: object) -> None:
-        """Count a failure of the handler; log it with its traceback if nothing like it was logged before."""
+        """Count a failure of the handler; log it with its traceback if nothing like it was logged before.
+
+        What a handler says on purpose is no bug of it, and has its sentence instead.
+        """
         self._counts.failures[type(error).__name__] += 1
         frames = traceback.extract_tb(error.__traceback__)
         where = (frames[-1].filename, frames[-1].lineno) if frames else None
         times = self._again((type(error), where))
-        if times == 1:
+        if times and isinstance(error, Retriable | Fatal | RejectRecord):
+            why = str(error) or (repr(error.__cause__) if error.__cause__ else None)
+            self._log.warning("handler failed", record=repr(record), error=type(error).__name__, why=why, times=times)
+        elif times == 1:
             self._log.error("handler failed", record=repr(record), exc_info=error)
         elif times:
             self._log.error("handler failed", record=repr(record), error=type(error).__name__, times=times)

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 BOOTSTRAP_VARIABLE: Final = "SHAREPROXY_BOOTSTRAP_SERVER"
 CONFIG_VARIABLE: Final = "SHAREPROXY_COMMAND_CONFIG"
-# to learn whether the group can be joined; the consumer tries as long by itself
-LOOK_SECONDS: Final = 30.0
+# to learn whether the group can be joined: long enough for a broker that is starting, too short to look like a hang
+LOOK_SECONDS: Final = 20.0
 # to learn what is said at the start
 ANNOUNCE_SECONDS: Final = 5.0
 # how a script's process ends after a mistake, by what was raised; the commands end alike
@@ -272,11 +272,12 @@ def _from_environment(
     return servers, command_config
 
 
-def _retry(retry: Retry | None) -> Retry:
-    retry = Retry() if retry is None else retry
-    wrong = (
-        retry.wrong() if isinstance(retry, Retry) else f"retry: {retry!r} is no Retry; write retry=Retry(first_s=1.0)"
-    )
+def _retry(retry: object) -> Retry:
+    if retry is None:
+        return Retry()
+    if not isinstance(retry, Retry):
+        raise WrongArgument(f"retry: {retry!r} is no Retry; write retry=Retry(first_s=1.0)")
+    wrong = retry.wrong()
     if wrong is not None:
         raise WrongArgument(wrong)
     return retry

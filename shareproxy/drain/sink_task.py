@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, Protocol
 
 import structlog
@@ -88,7 +88,7 @@ class SinkTask:
         joined, failed = False, True
         try:
             try:
-                await self._sink.start(self._context)
+                await self._within_time(self._sink.start(self._context))
             except Exception as error:
                 raise TaskFailed(f"{self._options.name}: the sink's start failed: {sentence(error)}") from error
             await self._source.start()
@@ -101,9 +101,10 @@ class SinkTask:
             lost = self._last.clear()
             self._lose(lost)  # the close releases them, and the brokers give them up
             if lost:
-                raise TaskFailed(
-                    f"{self._options.name}: {where(lost)} had to be let go on their last delivery, so that the brokers give them up: {self._last.why}"
+                told = (
+                    f"let go on the last delivery, so that the brokers give them up: {where(lost)} ({self._last.why})"
                 )
+                raise TaskFailed(f"{self._options.name}: {told}")
             failed = False
         finally:
             await self._end(joined, failed)
@@ -147,7 +148,7 @@ class SinkTask:
         while not self._stop.is_set():
             self._sink = self._make_sink()
             try:
-                await self._sink.start(self._context)
+                await self._within_time(self._sink.start(self._context))
             except Exception as error:
                 failures += 1
                 why = f"the sink's start failed: {sentence(error)}"
@@ -184,7 +185,7 @@ class SinkTask:
         began = loop.time()
         self._context.putting = records
         try:
-            returned = await self._within_time(records)
+            returned = await self._within_time(self._sink.put(records), self._options.put_timeout)
         except Exception as error:
             verdict = verdict_of_error(records, error, reject_unknown=self._options.reject_unknown)
         else:
@@ -200,24 +201,25 @@ class SinkTask:
             self._warn_of_lock(seconds)
         return verdict
 
-    async def _within_time(self, records: Records) -> Any:
-        call = asyncio.ensure_future(self._sink.put(records))
+    async def _within_time(self, work: Coroutine[Any, Any, Any], seconds: float | None = None) -> Any:
+        """Wait for a call of the sink, which keeps a task that shall stop no longer than the stop's time."""
+        call = asyncio.ensure_future(work)
         if self._told is None:
             self._told = asyncio.ensure_future(self._stop.wait())
         told = self._told
         try:
-            await asyncio.wait({call, told}, timeout=self._options.put_timeout, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({call, told}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             if not call.done() and self._stop.is_set():
                 await asyncio.wait({call}, timeout=self._options.stop_timeout)
                 if not call.done():
                     raise PutTimedOut(f"it did not end within {self._options.stop_timeout:g} s of the stop")
             if not call.done():
-                raise PutTimedOut(f"it took longer than put.timeout.ms, {self._options.put_timeout:g} s")
+                raise PutTimedOut(f"it took longer than put.timeout.ms, {seconds:g} s")
             return call.result()
         finally:
             if not call.done():
                 call.cancel()
-                # a sink that holds on to a cancelled put cannot keep the task
+                # a sink that holds on to a cancelled call cannot keep the task
                 await asyncio.wait({call}, timeout=1.0)
 
     def _warn_of_lock(self, seconds: float) -> None:
@@ -232,7 +234,10 @@ class SinkTask:
         if verdict.error is not None:
             failure = f"the sink's put failed: {sentence(verdict.error)}" if verdict.fails else None
             self._log.warning(
-                "put failed", kind=verdict.kind, why=sentence(verdict.error), delivery=most_deliveries(verdict.released)
+                "put failed",
+                kind=verdict.kind,
+                why=sentence(verdict.error),
+                delivery=most_deliveries([*verdict.released, *verdict.rejected]),
             )
         if verdict.accepted:
             self._source.settle(verdict.accepted, Outcome.ACCEPT)

@@ -154,7 +154,7 @@ class SinkWorker:
         self._stop.set()
         for slot in self._slots:
             await slot.ended()
-            if slot.unclean is not None:
+            if slot.unclean is not None and slot.unclean not in self.unclean:  # it may be stopped twice
                 self.unclean.append(slot.unclean)
         await self._parts.close()
         if self._health is not None:

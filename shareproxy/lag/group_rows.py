@@ -115,6 +115,10 @@ class GroupRows:
             self._memory.note_hanging(group, hangs=group in late)
         return late
 
+    async def first_answer(self, seconds: float) -> None:
+        """Wait until what was asked for first is answered, at most so long."""
+        await asyncio.wait(self._tasks[:1], timeout=seconds)
+
     async def all_answered(self, until: float) -> None:
         """Wait for what is late, at the latest until then."""
         left = until - asyncio.get_running_loop().time()

@@ -64,6 +64,8 @@ LISTING_SHARE: Final = 0.9
 DESCRIBING_SHARE: Final = 0.6
 STATE_SHARE: Final = 0.7
 READING_SHARE: Final = 0.85
+# seconds until a group is described although its rows have not come yet
+PATIENCE_FOR_ROWS: Final = 0.1
 # Reading state costs this process 70 µs per partition, its request included, and that is not all of its work. Where a
 # broker hangs, so many groups may have to be read that the deadline would pass over it: what does not fit is unknown.
 ROWS_PER_SECOND: Final = 5_000
@@ -190,7 +192,7 @@ class _Look:
         listing_deadline = share_of_time(self._deadline, LISTING_SHARE)
         async with GroupRows(self._brokers, self._memory, names, routes, listing_deadline) as rows:
             # on another connection, so that a listing that is held back does not hold it back too
-            describing = asyncio.ensure_future(self._describe(works, routes))
+            describing = asyncio.ensure_future(self._describe(works, routes, rows))
             try:
                 late = {name: by_name[name] for name in await rows.settle()}
                 ready = [work for work in works if work.group not in late]
@@ -205,8 +207,13 @@ class _Look:
         slices = Slices()
         return [await _finished(work, self._row_ends, slices) for work in works]
 
-    async def _describe(self, works: Sequence[_Work], routes: Mapping[GroupId, NodeId | Trouble]) -> None:
+    async def _describe(
+        self, works: Sequence[_Work], routes: Mapping[GroupId, NodeId | Trouble], rows: GroupRows
+    ) -> None:
         """Ask for the state of the groups where it is not known yet; members come along."""
+        if self._alone and self._memory.ends_question(works[0].group) is not None:
+            # the broker describes the group beside its end offsets then, not beside the much longer work on its rows
+            await rows.first_answer(PATIENCE_FOR_ROWS)
         unknown = [work for work in works if work.state is None]
         until = share_of_time(self._deadline, DESCRIBING_SHARE)
         question = Descriptions(self._brokers)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from shareproxy.drain.events import AcknowledgementsLost, BrokerLost, GapsAcknow
 from shareproxy.drain.model import OffsetRange, TopicPartition
 from shareproxy.testing.simulated import SimulatedCluster
 from tests.drain.fake_consumer import FakeRecord, FakeShareConsumer
+from tests.support.command import clean_environment
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +114,27 @@ def test_values_that_cannot_be_read(cluster: SimulatedCluster) -> None:
 
     assert (result.stdout, result.exit_code) == ("", 1)
     assert "orders-0, offset 0: cannot be read: 'a' is not JSON" in result.stderr
+    assert "; nothing else is left\n" in result.stderr
     assert "3 records could not be read; they were given back" in result.stderr
+
+
+def test_a_closed_stdout_takes_no_record(cluster: SimulatedCluster) -> None:
+    """What would stand in for it takes all and keeps nothing: `shareproxy consume … >&-`."""
+    group = from_start(cluster, "closed")
+    command = [sys.executable, "-m", "shareproxy", "consume", "--bootstrap-server", cluster.bootstrap_servers]
+
+    closed = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *command, group, "orders", "-e"],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        env=clean_environment(),
+        timeout=60,
+    )
+
+    assert closed.returncode == 1
+    assert "shareproxy: the answer cannot be written: stdout is closed\n" in closed.stderr
+    assert run(cluster, group, "orders", "-e", "-f", r"%s %d\n").stdout == "a 1\nb 1\nc 1\n"
 
 
 def test_new_group_is_told_where_it_begins(cluster: SimulatedCluster) -> None:

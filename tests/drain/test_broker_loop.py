@@ -96,13 +96,17 @@ async def test_a_lost_answer(cluster: SimulatedCluster, step: str, close: bool) 
 
 @pytest.mark.parametrize("code", [6, 3, 100, 74, 124, 2, 56])
 async def test_a_partition_with_an_error(cluster: SimulatedCluster, code: int) -> None:
-    """Others are served meanwhile; it is asked for again, here or wherever metadata says."""
+    """Others are served meanwhile; it is asked for again, here or wherever metadata says.
+
+    What was held of it then stays locked where the broker was wrong about itself, until the lock has run out.
+    """
     events: list[ConsumerEvent] = []
+    cluster.set_group_config(GROUP, {"share.record.lock.duration.ms": "500"})
     cluster.fail(78, code, topic=TOPIC, partition=0, step="fetch", times=1)
 
     done = await take_all(cluster, events)
 
-    assert sorted(done) == EVERYTHING
+    assert sorted(set(done)) == EVERYTHING
 
 
 @pytest.mark.parametrize("code", [29, 30])

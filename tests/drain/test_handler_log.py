@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from structlog.testing import capture_logs
 
 from shareproxy.drain.events import AssignmentChanged, GapsAcknowledged, LockLost
 from shareproxy.drain.handler_log import MOST_KINDS, HandlerLog
 from shareproxy.drain.handler_metrics import HandlerCounts
 from shareproxy.drain.model import OffsetRange, TopicPartition
+from shareproxy.drain.sink import Fatal, RejectRecord, Retriable
 from tests.drain.fake_consumer import FakeRecord
 
 P0 = TopicPartition("orders", 0)
@@ -33,6 +35,19 @@ def test_a_kind_of_failure_is_logged_with_its_traceback_once() -> None:
     assert isinstance(lines[0]["exc_info"], ValueError)
     assert lines[0]["group"] == "mails"
     assert counts.failures == {"ValueError": 100}
+
+
+@pytest.mark.parametrize("kind", [Retriable, RejectRecord, Fatal])
+def test_what_a_handler_says_on_purpose_has_no_traceback(kind: type[Exception]) -> None:
+    """It is a sentence, and an outcome that is meant."""
+    counts = HandlerCounts()
+    with capture_logs() as lines:
+        HandlerLog(counts, "mails").failed(raised(kind("no such address")), FakeRecord(3))
+
+    (line,) = lines
+    assert (line["log_level"], line["error"], line["why"]) == ("warning", kind.__name__, "no such address")
+    assert "exc_info" not in line
+    assert counts.failures == {kind.__name__: 1}
 
 
 def test_the_same_error_at_another_place_is_another_kind() -> None:

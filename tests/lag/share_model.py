@@ -33,6 +33,11 @@ class Kafka:
         return self.version >= "4.2"
 
     @property
+    def isolates(self) -> bool:
+        """Whether a record comes alone in its last delivery (4.2)."""
+        return self.version >= "4.2"
+
+    @property
     def leaving_counts(self) -> bool:
         """Whether what a member held when it left counts as delivered (4.2)."""
         return self.version >= "4.2"
@@ -154,27 +159,37 @@ class SharePartition:
         return self.memory
 
     def acquire(self, member: str, most: int) -> list[int]:
-        """Give a member whole batches until it is enough, and return the offsets."""
+        """Give a member records until it is enough, and return the offsets.
+
+        What lies together in a batch and was delivered as often comes as a whole.
+        """
         memory, log = self.leader(), self.log
         memory.start = max(memory.start, log.log_start)
         memory.settle()
         got: list[int] = []
         readable = log.stable_end if self.committed else log.end
-        for batch in dict.fromkeys(slot.batch for slot in log.offsets[:readable]):
-            if len(got) >= most:
+        before: tuple[int, int, int] | None = None
+        for at, slot in enumerate(log.offsets[:readable]):
+            held = memory.states.get(at, Held(AVAILABLE, 0))
+            if at < memory.start or not log.in_log(at) or held.state != AVAILABLE:
+                continue
+            here = (at, slot.batch, held.deliveries)
+            together = before is not None and here == (before[0] + 1, *before[1:])
+            if len(got) >= most and not together:
                 break
-            for at, slot in enumerate(log.offsets):
-                if slot.batch != batch or at < memory.start or not log.in_log(at):
-                    continue
-                held = memory.states.get(at, Held(AVAILABLE, 0))
-                if held.state != AVAILABLE:
-                    continue
-                if self.committed and slot.fate == "aborted":
-                    memory.states[at] = Held(ARCHIVED, 1)  # in memory only
-                else:
-                    memory.states[at] = Held(ACQUIRED, held.deliveries + 1, member)
-                    got.append(at)
-                memory.handed_out = max(memory.handed_out, at + 1)
+            before = here
+            if self.committed and slot.fate == "aborted":
+                memory.states[at] = Held(ARCHIVED, 1)  # in memory only
+            else:
+                last = self.kafka.isolates and held.deliveries >= DELIVERY_LIMIT - 1
+                if last and got:
+                    break
+                memory.states[at] = Held(ACQUIRED, held.deliveries + 1, member)
+                got.append(at)
+                if last:
+                    memory.handed_out = max(memory.handed_out, at + 1)
+                    break
+            memory.handed_out = max(memory.handed_out, at + 1)
         memory.settle()
         return got
 
