@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from shareproxy.cli.main import app
@@ -12,6 +13,9 @@ from shareproxy.testing.driver import ShareDriver
 from shareproxy.testing.kafka import LocalKafka, client_properties
 from tests.support.real_kafka import VERSIONS, require_kafka
 
+OLDEST_AND_NEWEST = pytest.mark.parametrize(
+    "kafka_version", list(dict.fromkeys((VERSIONS[0], VERSIONS[-1]))), indirect=True, scope="session"
+)
 SECONDS = "60"  # of a loaded machine
 
 
@@ -44,6 +48,7 @@ def test_consume_to_the_end(kafka: LocalKafka, driver: ShareDriver, topic: str, 
     assert (found["lag"], found["complete"]) == (1 if kafka.version < "4.2" else 0, True)
 
 
+@OLDEST_AND_NEWEST
 def test_peek_count_and_what_it_costs(kafka: LocalKafka, driver: ShareDriver, topic: str, group: str) -> None:
     """A look takes no more than it shows, and gives it back; from 4.2 on that is a delivery more."""
     driver.create_topic(topic, 1)
@@ -60,6 +65,7 @@ def test_peek_count_and_what_it_costs(kafka: LocalKafka, driver: ShareDriver, to
     assert rest.stdout == ("a2 b2 c1 " if costs else "a1 b1 c1 ")
 
 
+@OLDEST_AND_NEWEST
 def test_r6_name_of_a_consumer_group(kafka: LocalKafka, driver: ShareDriver, topic: str, group: str) -> None:
     """R6: an empty consumer group with commits blocks the name; its type is in the sentence."""
     driver.create_topic(topic, 1)
@@ -82,6 +88,7 @@ def test_r4_share_groups_switched_off() -> None:
     assert (result.stdout, result.exit_code) == ("", 1)
 
 
+@OLDEST_AND_NEWEST
 def test_rights(secure_kafka: LocalKafka, secure_driver: ShareDriver, topic: str, group: str, tmp_path: Path) -> None:
     """Without READ on the group, and with a wrong password: exit code 4, and what is missing."""
     secure_driver.create_topic(topic, 1)

@@ -13,13 +13,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 import shareproxy
 from shareproxy import RejectRecord, Retriable, Retry, ShareAdmin, ShareRecord
 from shareproxy.testing.driver import ShareDriver
 from shareproxy.testing.kafka import LocalKafka
 from shareproxy.testing.ports import ports_side_by_side
 from tests.support.command import clean_environment
+from tests.support.real_kafka import VERSIONS
 from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.parametrize(
+    "kafka_version", list(dict.fromkeys((VERSIONS[0], VERSIONS[-1]))), indirect=True, scope="session"
+)
 
 ROOT = Path(__file__).parent.parent.parent
 RECORDS = 300
