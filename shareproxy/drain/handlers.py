@@ -191,7 +191,9 @@ async def run(
         for note in way.notes:
             log.warning(note)
         result = await worker.run()
-        log.info("worker ended", accepted=result.accepted, released=result.released, rejected=result.rejected)
+        # what is not as it should be is only there where it is
+        rest = {name: value for name in ("lock_lost", "unconfirmed", "abandoned") if (value := getattr(result, name))}
+        log.info("worker ended", accepted=result.accepted, released=result.released, rejected=result.rejected, **rest)
         if stopping.hurried.is_set():
             flush_log()
             raise SystemExit(stopping.exit_code)

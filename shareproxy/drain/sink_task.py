@@ -98,8 +98,9 @@ class SinkTask:
             while not self._stop.is_set():
                 await self._round()
             await self._committed()
-            lost = self._last.clear()
-            self._lose(lost)  # the close releases them, and the brokers give them up
+            # the close releases them, and the brokers give up those on their very last delivery
+            lost = [record for record in self._last.clear() if self._is_last(record)]
+            self._lose(lost)
             if lost:
                 told = (
                     f"let go on the last delivery, so that the brokers give them up: {where(lost)} ({self._last.why})"
@@ -256,8 +257,8 @@ class SinkTask:
             return failure
         # then the sink is ill, and others would fare no better meanwhile
         stands_still = verdict.kind is not None or (failure is not None and not self._last)
-        last = [record for record in released if self._is_last(record)]
-        early = [record for record in released if not self._is_last(record)] if last else released
+        last = [record for record in released if self._is_late(record)]
+        early = [record for record in released if not self._is_late(record)] if last else released
         if stands_still or last:
             await self._commit(polled)  # what is done is done, however long the rest takes
         if early:
@@ -286,9 +287,9 @@ class SinkTask:
         await self._commit(polled)
 
     def _hold(self, records: list[SourceRecord], why: str) -> None:
-        """Keep records that the brokers would give up if they were released; each is tried by itself until it works."""
+        """Keep records that the brokers would soon give up; each is tried by itself until it works."""
         self._log.error(
-            "records are on their last delivery and would be lost: they are held here until they work; set up a "
+            "records are on their last deliveries and would be lost: they are held here until they work; set up a "
             "dead-letter queue, set reject.without.dlq=true to drop them, or mend the sink",
             records=where(records),
             why=why,
@@ -300,7 +301,7 @@ class SinkTask:
         """Try what is held and due, one by one; after a failure of the sink the rest waits for the next round."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        self._lose(self._last.drop_lost(began))
+        self._lose([record for record in self._last.drop_lost(began) if self._is_last(record)])
         tried = 0
         for record in self._last.due(began):
             if self._stop.is_set():
@@ -335,7 +336,7 @@ class SinkTask:
             self._meter.be(TaskState.RUNNING)
 
     def _last_sentence(self) -> str:
-        return f"{where(self._last.records)} held, on their last delivery: {self._last.why}"
+        return f"{where(self._last.records)} held, on their last deliveries: {self._last.why}"
 
     def _lose(self, records: Records) -> None:
         if records:
@@ -351,7 +352,15 @@ class SinkTask:
             self._log.warning("records rejected", records=where(records))
         return why_not
 
+    def _is_late(self, record: SourceRecord) -> bool:
+        """Tell whether a record must not be released any more, so that it outlives some restarts: each costs one."""
+        limit = self._options.delivery_limit
+        if limit is None:
+            return False
+        return record.delivery_count >= (limit // 2 + 1 if self._source.can_renew else limit)
+
     def _is_last(self, record: SourceRecord) -> bool:
+        """Tell whether the brokers give a record up when it is released."""
         limit = self._options.delivery_limit
         return limit is not None and record.delivery_count >= limit
 

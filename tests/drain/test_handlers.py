@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 import shareproxy
 from shareproxy.admin.errors import AccessDenied, CannotReach, NotAShareGroup, WrongArgument
@@ -24,6 +25,7 @@ from shareproxy.drain.events import AssignmentChanged, ConsumerEvent
 from shareproxy.drain.handlers import EXIT_CODES, INTERRUPTED
 from shareproxy.drain.retry_delay import Retry
 from shareproxy.drain.sink import RejectRecord
+from shareproxy.service_log import flush_log
 from shareproxy.testing import SimulatedCluster
 from shareproxy.testing.ports import ports_side_by_side
 from tests.support.command import clean_environment
@@ -40,6 +42,15 @@ def cluster() -> Iterator[SimulatedCluster]:
         cluster.set_group_config("mailers", {"share.auto.offset.reset": "earliest"})
         cluster.produce("mails", 0, 12)
         yield cluster
+
+
+@pytest.fixture(autouse=True)
+def log_as_before() -> Iterator[None]:
+    """Undo the log that a worker sets up where its program has none: other tests look for theirs elsewhere."""
+    yield
+    if structlog.is_configured():
+        flush_log()
+        structlog.reset_defaults()
 
 
 async def nothing(record: object) -> None:

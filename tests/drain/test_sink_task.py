@@ -437,6 +437,28 @@ async def test_a_record_on_its_last_delivery_is_held_until_the_sink_works() -> N
     assert all(len(batch) == 1 for batch in tries[1:])  # each by itself, so that a bad one costs the others nothing
 
 
+async def test_records_are_held_before_their_last_delivery_so_that_restarts_do_not_lose_them() -> None:
+    """From half of the limit on; a stop gives them back, and nothing is lost yet."""
+    run = TaskRun(*records(0, delivery_count=3), put=raising(Retriable("away")))
+
+    async with run.running() as running, asyncio.timeout(5):
+        while run.meter.state is not TaskState.STUCK:
+            await asyncio.sleep(0)
+
+    assert running.exception() is None
+    assert run.meter.counts["last_delivery_lost"] == 0
+    assert run.consumer.offsets(RELEASE) == []
+
+
+async def test_before_half_of_the_limit_records_are_released() -> None:
+    """Another task may fare better."""
+    run = TaskRun(*records(0, delivery_count=2), put=raising(Retriable("away")))
+
+    await run.until(lambda: run.consumer.offsets(RELEASE) == [0])
+
+    assert run.meter.counts["last_delivery_lost"] == 0
+
+
 async def test_a_record_on_its_last_delivery_that_cannot_be_rejected_is_held_until_a_queue_works() -> None:
     """The task is stuck meanwhile, and says why."""
     run = TaskRun(*records(0, delivery_count=5), put=raising(Fatal("bad")), why_no_reject=NO_QUEUE)
@@ -449,7 +471,7 @@ async def test_a_record_on_its_last_delivery_that_cannot_be_rejected_is_held_unt
         while run.task._last:
             await asyncio.sleep(0)
 
-    assert "orders-0@0 held, on their last delivery: " in str(why)
+    assert "orders-0@0 held, on their last deliveries: " in str(why)
     assert run.consumer.offsets(REJECT) == [0]
     assert run.consumer.offsets(RELEASE) == []
 
