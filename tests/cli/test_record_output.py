@@ -68,6 +68,12 @@ async def test_reader_that_does_not_read_holds_nothing_up(pipe: Pipe) -> None:
     stuck.cancel()
     with pytest.raises(asyncio.CancelledError):
         await stuck
+    # the thread must not write into whatever gets the same descriptor next
+    pipe.reading.close()
+    output.close()
+    assert output._thread is not None
+    await asyncio.to_thread(output._thread.join, 10)
+    assert not output._thread.is_alive()
 
 
 async def test_pipe_that_does_not_block(pipe: Pipe) -> None:

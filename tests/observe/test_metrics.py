@@ -142,7 +142,7 @@ async def test_a_metric_without_samples_is_not_named() -> None:
 
 
 async def test_each_metric_is_documented_with_its_labels() -> None:
-    """The reference page has exactly the metrics that there are; those of proxy and workers have tests of their own."""
+    """The reference page has exactly the metrics that there are; those of proxy, workers and sinks have their own tests."""
     watched = Watched()
     watched.put("g", row(), row(partition=1, lag=None), members=[member("t")])
     exporter = an_exporter(watched, requests=lambda: {90: 1})
@@ -151,7 +151,7 @@ async def test_each_metric_is_documented_with_its_labels() -> None:
     documented = {
         name: labels
         for name, labels in documented.items()
-        if not name.startswith(("shareproxy_proxy_", "shareproxy_worker_"))
+        if not name.startswith(("shareproxy_proxy_", "shareproxy_worker_", "shareproxy_sink_"))
     }
     shown = {
         sample.name: ", ".join(sample.labels)
