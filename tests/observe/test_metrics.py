@@ -142,7 +142,7 @@ async def test_a_metric_without_samples_is_not_named() -> None:
 
 
 async def test_each_metric_is_documented_with_its_labels() -> None:
-    """The reference page has exactly the metrics that there are; those of proxy, workers and sinks have their own tests."""
+    """The reference page has exactly the metrics that there are; proxy, workers and sinks have tests of their own."""
     watched = Watched()
     watched.put("g", row(), row(partition=1, lag=None), members=[member("t")])
     exporter = an_exporter(watched, requests=lambda: {90: 1})
