@@ -192,8 +192,12 @@ class _Look:
         listing_deadline = share_of_time(self._deadline, LISTING_SHARE)
         async with GroupRows(self._brokers, self._memory, names, routes, listing_deadline) as rows:
             # on another connection, so that a listing that is held back does not hold it back too
-            describing = asyncio.ensure_future(self._describe(works, routes, rows))
+            if self._alone and self._memory.ends_question(names[0]) is not None:
+                # the broker describes the group beside its end offsets then, not beside the longer work on its rows
+                await rows.first_answer(PATIENCE_FOR_ROWS)
+            describing = asyncio.ensure_future(self._describe(works, routes))
             try:
+                await asyncio.sleep(0)  # its request is written before the rows are read
                 late = {name: by_name[name] for name in await rows.settle()}
                 ready = [work for work in works if work.group not in late]
                 await self._take_all(ready, rows)
@@ -207,13 +211,8 @@ class _Look:
         slices = Slices()
         return [await _finished(work, self._row_ends, slices) for work in works]
 
-    async def _describe(
-        self, works: Sequence[_Work], routes: Mapping[GroupId, NodeId | Trouble], rows: GroupRows
-    ) -> None:
+    async def _describe(self, works: Sequence[_Work], routes: Mapping[GroupId, NodeId | Trouble]) -> None:
         """Ask for the state of the groups where it is not known yet; members come along."""
-        if self._alone and self._memory.ends_question(works[0].group) is not None:
-            # the broker describes the group beside its end offsets then, not beside the much longer work on its rows
-            await rows.first_answer(PATIENCE_FOR_ROWS)
         unknown = [work for work in works if work.state is None]
         until = share_of_time(self._deadline, DESCRIBING_SHARE)
         question = Descriptions(self._brokers)
