@@ -200,7 +200,7 @@ def load_settings(
     merged: dict[str, object] = {}
     known = dict(setting_keys())
     if file is not None:
-        for key, value in _flatten(_read_toml(Path(file)), ""):
+        for key, value in _flatten(read_toml(Path(file)), ""):
             _require_known(key, known, f"{file}")
             merged[key] = value
             _convert({key: value}, f"{file}: {key}")
@@ -242,7 +242,16 @@ def _keys(struct: type[msgspec.Struct], prefix: str) -> Iterator[tuple[str, type
             yield prefix + field.name, struct
 
 
-def _read_toml(path: Path) -> dict[str, object]:
+def read_toml(path: Path, hint: str = "") -> dict[str, object]:
+    """Read a file of settings.
+
+    Args:
+        path: of the file.
+        hint: what to try where it is not TOML.
+
+    Raises:
+        ConfigError: it cannot be read; says why.
+    """
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -250,7 +259,7 @@ def _read_toml(path: Path) -> dict[str, object]:
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: is not UTF-8 text; write the settings as TOML") from None
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: is not TOML: {error}") from None
+        raise ConfigError(f"{path}: is not TOML: {error}{hint}") from None
     except (RecursionError, ValueError):  # arrays in arrays without end, or a number that Python refuses to convert
         raise ConfigError(f"{path}: holds a value that is too deep or too long; settings are short") from None
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 import difflib
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
-from shareproxy.config import ConfigError, Log
+from shareproxy.config import ConfigError, Log, read_toml
 from shareproxy.drain.consumer_keys import (
     OVERRIDE_PREFIX,
     WORKER_PREFIX,
@@ -122,7 +121,7 @@ def load_sink_settings(
 
     Source: KIP-1302 (its key names and order), KIP-458 (override policy).
     """
-    tables = _expand(_read(Path(file)), environment, str(file))
+    tables = _expand(read_toml(Path(file), "; keys with dots stand in quotes"), environment, str(file))
     for key in tables:
         if key not in ("worker", "connectors"):
             raise ConfigError(f"{file}: {key!r} is not a table of this file; write [worker] and [connectors.NAME]")
@@ -324,16 +323,3 @@ def _expand(value: Any, environment: Mapping[str, str], file: str) -> Any:
         return environment[match[1]]
 
     return _VARIABLE.sub(variable, value)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}; check the path given to --config") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: is not UTF-8 text; write the settings as TOML") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: is not TOML: {error}; keys with dots stand in quotes") from None
-    except (RecursionError, ValueError):
-        raise ConfigError(f"{path}: holds a value that is too deep or too long; settings are short") from None

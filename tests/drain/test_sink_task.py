@@ -14,7 +14,6 @@ from structlog.testing import capture_logs
 
 from shareproxy.drain.model import Acknowledgement
 from shareproxy.drain.sink import Fatal, Outcome, RejectRecord, Retriable, SinkRecord
-from shareproxy.drain.sink_metrics import TaskState
 from shareproxy.drain.sink_task import TaskFailed
 from tests.drain.fake_consumer import FakeRecord, FakeShareConsumer
 from tests.drain.task_run import ScriptedSink, TaskRun
@@ -361,173 +360,6 @@ async def test_r11_the_sentence_about_an_unreadable_record_does_not_show_it() ->
     assert "secret" not in str(failure.value)
 
 
-async def test_r21_the_delay_before_a_release_grows_with_the_deliveries() -> None:
-    """The lock is held meanwhile: the consumer renews it."""
-    delays = []
-    run = TaskRun(put=raising(Retriable()), delivery_limit=None)
-    pause = run.task._pause
-
-    async def note(seconds: float, state: TaskState, why: str) -> None:
-        delays.append(seconds)
-        assert run.consumer.held
-        await pause(0.0, state, why)
-
-    run.task._pause = note  # type: ignore[method-assign]
-    run.task._options = run.options = type(run.options)(connector="orders", task_id=0)
-    for delivery in (1, 2, 3):
-        run.consumer.give(FakeRecord(0, delivery_count=delivery))
-
-    async with run.running(), asyncio.timeout(5):
-        while len(delays) < 1:
-            await asyncio.sleep(0)
-
-    assert delays[0] >= 3.2  # three deliveries at once: that of the oldest counts, 1 s · 2², less a fifth of chance
-
-
-async def test_r21_a_release_of_single_records_does_not_hold_up_the_task() -> None:
-    """The consumer keeps them for the delay; the next batch is put meanwhile."""
-    run = TaskRun(
-        *records(0, 1, 2),
-        put=lambda batch: [Outcome.RELEASE if record.offset == 0 else Outcome.ACCEPT for record in batch],
-        max_records=2,
-    )
-    await run.until(lambda: run.consumer.commits == 2)
-
-    (released,) = [made for made in run.consumer.acknowledged if made.kind is RELEASE]
-    assert released.delay > 0
-    assert run.consumer.offsets(ACCEPT) == [1, 2]
-
-
-async def test_r21_retriable_may_ask_for_a_longer_delay() -> None:
-    """`after_s` is a minimum."""
-    run = TaskRun(*records(0), put=raising(Retriable(after_s=0.05)))
-    loop = asyncio.get_running_loop()
-    began = loop.time()
-
-    await run.until(lambda: run.consumer.offsets(RELEASE))
-
-    assert loop.time() - began >= 0.05
-
-
-async def test_r21_without_renewal_the_delay_stays_below_the_lock() -> None:
-    """As with Kafka 4.1."""
-    consumer = FakeShareConsumer(records(0), can_renew=False, lock_seconds=30.0)
-    run = TaskRun(consumer=consumer)
-    await consumer.start()
-    batch = await run.source.get_batch(1, 1.0)
-
-    assert 20.0 < run.task._delay(batch, 1, 1000.0) < 30.0
-
-
-async def test_a_record_on_its_last_delivery_is_held_until_the_sink_works() -> None:
-    """Released, the brokers would give it up: it would be lost."""
-    tries = []
-
-    def put(batch: Sequence[SinkRecord]) -> None:
-        tries.append([record.offset for record in batch])
-        if len(tries) < 4:
-            raise Retriable("away")
-
-    run = TaskRun(*records(0, 1, delivery_count=5), put=put)
-
-    await run.until(lambda: len(run.consumer.offsets(ACCEPT)) == 2)
-
-    assert run.consumer.offsets(RELEASE) == []
-    assert tries[0] == [0, 1]
-    assert all(len(batch) == 1 for batch in tries[1:])  # each by itself, so that a bad one costs the others nothing
-
-
-async def test_records_are_held_before_their_last_delivery_so_that_restarts_do_not_lose_them() -> None:
-    """From half of the limit on; a stop gives them back, and nothing is lost yet."""
-    run = TaskRun(*records(0, delivery_count=3), put=raising(Retriable("away")))
-
-    async with run.running() as running, asyncio.timeout(5):
-        while run.meter.state is not TaskState.STUCK:
-            await asyncio.sleep(0)
-
-    assert running.exception() is None
-    assert run.meter.counts["last_delivery_lost"] == 0
-    assert run.consumer.offsets(RELEASE) == []
-
-
-async def test_before_half_of_the_limit_records_are_released() -> None:
-    """Another task may fare better."""
-    run = TaskRun(*records(0, delivery_count=2), put=raising(Retriable("away")))
-
-    await run.until(lambda: run.consumer.offsets(RELEASE) == [0])
-
-    assert run.meter.counts["last_delivery_lost"] == 0
-
-
-async def test_a_record_on_its_last_delivery_that_cannot_be_rejected_is_held_until_a_queue_works() -> None:
-    """The task is stuck meanwhile, and says why."""
-    run = TaskRun(*records(0, delivery_count=5), put=raising(Fatal("bad")), why_no_reject=NO_QUEUE)
-    async with run.running(), asyncio.timeout(5):
-        while run.meter.state is not TaskState.STUCK:
-            await asyncio.sleep(0)
-        why, run.allow.why = run.meter.why, None
-        while not run.consumer.offsets(REJECT):
-            await asyncio.sleep(0)
-        while run.task._last:
-            await asyncio.sleep(0)
-
-    assert "orders-0@0 held, on their last deliveries: " in str(why)
-    assert run.consumer.offsets(REJECT) == [0]
-    assert run.consumer.offsets(RELEASE) == []
-
-
-async def test_other_records_go_on_while_one_is_held_on_its_last_delivery() -> None:
-    """One poisoned record does not stop a task."""
-    poisoned = FakeRecord(0, error=ValueError("not JSON"), delivery_count=5)
-    run = TaskRun(poisoned, *records(1, 2, 3), max_records=2, why_no_reject=NO_QUEUE)
-
-    with pytest.raises(TaskFailed, match=r"let go on the last delivery.*: orders-0@0 "):
-        await run.until(lambda: run.consumer.offsets(ACCEPT) == [1, 2, 3])
-
-    assert run.consumer.offsets(ACCEPT) == [1, 2, 3]
-    assert run.consumer.kinds(0) == []
-    assert run.meter.counts["last_delivery_lost"] == 1
-
-
-async def test_a_sink_that_fails_while_a_record_is_held_is_made_anew_with_the_same_consumer() -> None:
-    """A new consumer would lose the record."""
-    tries = []
-
-    def put(batch: Sequence[SinkRecord]) -> None:
-        tries.append(batch)
-        if run.made < 2:
-            raise ValueError("the connection is gone for good")
-
-    run = TaskRun(*records(0, delivery_count=5), put=put)
-
-    await run.until(lambda: run.consumer.offsets(ACCEPT) == [0])
-
-    assert run.made == 2
-    assert run.sink.calls == ["start", "open orders", "stop", "start", "open orders", "stop"]
-    assert run.meter.counts["task_failures"] == 1
-
-
-async def test_a_sink_that_cannot_start_again_while_a_record_is_held_is_tried_again() -> None:
-    """The record is kept all the while."""
-
-    class Rebuilt(ScriptedSink):
-        async def start(self, context: Any) -> None:
-            await super().start(context)
-            if run.made == 2:
-                raise OSError("not yet")
-
-    def put(batch: Sequence[SinkRecord]) -> None:
-        if run.made < 3:
-            raise ValueError("the connection is gone for good")
-
-    run = TaskRun(*records(0, delivery_count=5), sink=Rebuilt(put))
-
-    await run.until(lambda: run.consumer.offsets(ACCEPT) == [0])
-
-    assert run.made == 3
-    assert run.consumer.kinds(0) == [ACCEPT]
-
-
 async def test_in_a_consumer_group_an_empty_poll_commits_what_lies_behind_the_last_record() -> None:
     """Offsets of markers, so that lag reaches 0."""
     run = TaskRun()
@@ -540,19 +372,6 @@ async def test_in_a_consumer_group_an_empty_poll_commits_what_lies_behind_the_la
     await run.until(lambda: run.consumer.commits)
 
     assert run.sink.puts == []
-
-
-async def test_a_record_on_its_last_delivery_that_has_to_be_let_go_is_told() -> None:
-    """The stop leaves no choice; the record is lost, so the end is not a good one."""
-    run = TaskRun(*records(0, delivery_count=5), put=raising(Retriable("full")))
-    async with run.running() as running, asyncio.timeout(5):
-        while run.meter.state is not TaskState.STUCK:
-            await asyncio.sleep(0)
-    assert running.exception() is not None
-    assert "let go on the last delivery, so that the brokers give them up: orders-0@0 (" in str(running.exception())
-    assert "full" in str(running.exception())
-    assert run.meter.counts["last_delivery_lost"] == 1
-    assert run.consumer.kinds(0) == []
 
 
 async def test_a_start_that_hangs_keeps_no_task_that_is_told_to_stop() -> None:
