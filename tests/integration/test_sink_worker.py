@@ -324,7 +324,7 @@ def test_r11_r22_poisoned_and_oversize_records_go_to_the_dead_letter_queue_or_ar
         if has_queues:
             wait_until(lambda: lag_is_0(group, kafka), "lag is 0 where a queue works")
             assert driver.list_offsets({f"dlq.{topic}": [0]}) == {(f"dlq.{topic}", 0): 1}
-            wait_until(lambda: "last delivery" in worker.log(), "the record is held")
+            wait_until(lambda: "on their last deliveries" in worker.log(), "the record is held")
             held = 'shareproxy_sink_last_delivery_records{connector="kept",task="0"}'
             wait_until(lambda: worker.metrics().get(held) == 1, "it is counted")
         wait_until(lambda: len(offsets(output, topic).get(0, [])) >= (6 if has_queues else 3), "the others are written")
