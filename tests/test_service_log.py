@@ -145,6 +145,20 @@ def test_lines_keep_their_order_and_come_whole(pipe: tuple[int, int]) -> None:
     assert read_lines(reading, len(lines)) == [line.encode() for line in lines]
 
 
+def test_lines_that_come_together_are_written_together(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that wakes for each of them costs more than the lines; who waits for them does not wait for more."""
+    written: list[bytes] = []
+    monkeypatch.setattr("shareproxy.service_log.GATHER_SECONDS", 3600.0)
+    monkeypatch.setattr(LogWriter, "_write", lambda self, piece: written.append(bytes(piece)))
+    writer = LogWriter(pipe[1])
+
+    writer.put("first")
+    writer.put("second")
+
+    assert writer.flush(30)
+    assert written[0] == b"first\nsecond\n"
+
+
 def test_a_full_pipe_holds_up_nobody_and_lost_lines_are_counted(pipe: tuple[int, int]) -> None:
     """In the place where they are missing, in one line; later ones come after it."""
     reading, writing = pipe

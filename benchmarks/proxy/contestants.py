@@ -26,12 +26,12 @@ NGINX_PACKAGES: Final = ("nginx", "libnginx-mod-stream")
 HOST: Final = "127.0.0.1"
 
 _NGINX = """{load}
-worker_processes 1; master_process off; daemon off; pid {directory}/pid; error_log stderr warn;
+worker_processes {workers}; master_process {master}; daemon off; pid {directory}/pid; error_log stderr warn;
 worker_rlimit_nofile {files};
 events {{ worker_connections {connections}; }}
 stream {{
   proxy_buffer_size 64k; proxy_timeout 1h;
-  server {{ listen {host}:{port} backlog=1024; proxy_pass {host}:{broker}; }}
+  server {{ listen {host}:{port} backlog=1024{listen}; {tls} proxy_pass {host}:{broker}; }}
 }}
 """
 
@@ -136,12 +136,30 @@ def _call(command: list[str], directory: Path) -> None:
 # -- commands ---------------------------------------------------------------------------------------------------------
 
 
-def nginx_command(broker: int, port: int, directory: Path) -> list[str]:
-    """Return the command of nginx as a bare relay."""
+def nginx_command(broker: int, port: int, directory: Path, *, workers: int = 1, pem: Path | None = None) -> list[str]:
+    """Return the command of nginx as a bare relay.
+
+    Args:
+        broker: the port that it leads to.
+        port: where it listens.
+        directory: for its own files.
+        workers: processes that share the port; one does without another above it.
+        pem: certificate and key, for clients that speak TLS.
+    """
     binary, module = nginx()
     load = f"load_module {module};" if module else ""
     text = _NGINX.format(
-        load=load, directory=directory, files=60_000, connections=25_000, host=HOST, port=port, broker=broker
+        load=load,
+        directory=directory,
+        files=60_000,
+        connections=25_000,
+        host=HOST,
+        port=port,
+        broker=broker,
+        workers=workers,
+        master="off" if workers == 1 else "on",
+        listen=(" ssl" if pem else "") + (" reuseport" if workers > 1 else ""),
+        tls=f"ssl_certificate {pem}; ssl_certificate_key {pem};" if pem else "",
     )
     (directory / "nginx.conf").write_text(text)
     return [str(binary), "-p", str(directory), "-c", str(directory / "nginx.conf"), "-e", "stderr"]

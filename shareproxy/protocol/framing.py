@@ -48,6 +48,7 @@ class FrameReader:
         self._chunks: list[bytes] = []
         self._held = 0
         self._wanted = 0  # bytes until the next frame or size is whole
+        self._begun = False  # whether the size of the frame is known, and left out of the chunks
 
     @property
     def held(self) -> int:
@@ -64,22 +65,26 @@ class FrameReader:
         if self._held < self._wanted:
             self._chunks.append(chunk)  # a large frame grows as a list: joining each time is quadratic
             return []
-        if self._chunks:
-            self._chunks.append(chunk)
-            chunk = b"".join(self._chunks)
-            self._chunks.clear()
-        frames, position, length = [], 0, len(chunk)
-        self._wanted = 4
+        frames = []
+        if self._begun:
+            cut = len(chunk) - (self._held - self._wanted)
+            frames.append(b"".join((*self._chunks, chunk[:cut])))  # the only copy of a large frame that is made here
+            chunk = chunk[cut:]
+        elif self._chunks:
+            chunk = b"".join((*self._chunks, chunk))
+        self._chunks.clear()
+        position, length = 0, len(chunk)
+        self._wanted, self._begun = 4, False
         while length - position >= 4:
             size = int.from_bytes(chunk[position : position + 4], signed=True)
             check_size(size, self.limit)
             end = position + 4 + size
             if end > length:
-                self._wanted = 4 + size
+                self._wanted, self._begun = 4 + size, True
                 break
             frames.append(chunk[position + 4 : end])
             position = end
         self._held = length - position
         if self._held:
-            self._chunks.append(chunk[position:])
+            self._chunks.append(chunk[position + 4 :] if self._begun else chunk[position:])
         return frames

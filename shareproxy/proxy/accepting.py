@@ -86,7 +86,7 @@ class PlainListener:
 
     def _take(self, connected: socket.socket, peer: Any) -> None:
         protocol = self._make_protocol()
-        protocol.connection_made(PlainSocket(self._loop, connected, protocol))
+        protocol.connection_made(PlainSocket(self._loop, connected, protocol, peer))
 
     def _wait(self, error: OSError) -> None:
         self._accepting = False

@@ -230,17 +230,21 @@ class AnswerStream:
         return rest
 
     def _pass_large(self, hider: HintHider, chunk: bytes, start: int = 0) -> bytes:
-        stop = start + hider.missing
-        part = chunk if len(chunk) <= stop else chunk[:stop]
+        stop = min(start + hider.missing, len(chunk))
         try:
-            passed = hider.feed(part, start)
+            passed = hider.feed(chunk, start, stop)
         except DecodeError as error:
             raise ClosingError(CloseReason.MALFORMED_ANSWER, str(error)) from None
-        if passed:
-            self._out.append(passed)
         if not hider.missing:
             self._hider = None
-        return chunk[len(part) :]
+        if passed is chunk and stop < len(chunk):
+            if self._exchange.phase is not BROKER_TOKEN:
+                self._left = stop  # it passes with what is behind it: nothing of this size is copied
+                return chunk
+            passed = chunk[:stop]
+        if passed:
+            self._out.append(passed)
+        return chunk[stop:]
 
     def _edit(self, head: RequestHead, frame: bytes) -> None:
         _, api_key, version, _ = head

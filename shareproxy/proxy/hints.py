@@ -163,28 +163,32 @@ class HintHider:
         self._tail: list[bytes] | None = None
         self._tail_bytes = 0
 
-    def feed(self, chunk: bytes, start: int = 0) -> bytes:
+    def feed(self, chunk: bytes, start: int = 0, stop: int | None = None) -> bytes:
         """Take bytes of this answer, at most `missing`; return what may pass: the chunk itself if nothing is hidden.
 
         Args:
             chunk: bytes from the broker.
             start: where in it this answer goes on; what is before passes as it is.
+            stop: where in it this answer stops, None for its end; what is behind is not looked at, nor returned unless
+                the chunk itself is.
 
         Raises:
             DecodeError: it is not such an answer.
         """
-        self.missing -= len(chunk) - start
+        if stop is None:
+            stop = len(chunk)
+        self.missing -= stop - start
         end: int | None = 0
         try:
             if self._tail is None:
-                end = self._step(chunk, start)
+                end = self._step(chunk, start, stop)
                 if end is None:
                     if not self.missing:
                         raise IndexError
                     return chunk
-                self._tail = [chunk[end:]]
+                self._tail = [chunk[end:stop]]
             else:
-                self._tail.append(chunk)
+                self._tail.append(chunk[:stop])
             self._tail_bytes += len(self._tail[-1])
             if self._tail_bytes > MAX_HELD_ANSWER_BYTES:
                 raise DecodeError(f"more than {MAX_HELD_ANSWER_BYTES} bytes of last fields", (self._name,))
@@ -196,9 +200,9 @@ class HintHider:
         except IndexError:
             raise DecodeError("damaged before its last fields", (self._name,)) from None
 
-    def _step(self, chunk: bytes, position: int) -> int | None:
-        """Walk through a chunk from a position; return where in it the last fields begin, None if behind it."""
-        end, skip, walk = len(chunk), self._skip, self._walk
+    def _step(self, chunk: bytes, position: int, end: int) -> int | None:
+        """Walk through a part of a chunk; return where in it the last fields begin, None if behind it."""
+        skip, walk = self._skip, self._walk
         try:
             while True:
                 if skip:

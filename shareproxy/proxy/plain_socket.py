@@ -28,6 +28,11 @@ _PIECES: Final = 16
 _JOINED_BYTES: Final = 16 * 1024
 # A peer whose machine is gone never says so: it is asked after a minute of silence, and given up a minute later.
 _ALIVE: Final = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 6))
+_OPTIONS: Final = (
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    *((socket.IPPROTO_TCP, getattr(socket, name), value) for name, value in _ALIVE if hasattr(socket, name)),
+)
 
 AVAILABLE: Final = sys.platform != "win32"
 """Whether the event loops here have `add_reader`; Windows' proactor has not."""
@@ -40,12 +45,9 @@ if sys.platform.startswith("linux"):
 
 def prepare(one: socket.socket) -> None:
     """Let a socket send small frames at once and find out when the other side's machine is gone."""
-    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    one.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _ALIVE:
-        option = getattr(socket, name, None)
-        if option is not None:
-            one.setsockopt(socket.IPPROTO_TCP, option, value)
+    set_option = one.setsockopt
+    for level, option, value in _OPTIONS:
+        set_option(level, option, value)
 
 
 def reset(transport: asyncio.Transport) -> None:
@@ -66,6 +68,7 @@ class PlainSocket(asyncio.Transport):
         loop: has `add_reader`.
         connected: non-blocking; this object closes it.
         protocol: told what comes.
+        peer: the other side, as `accept` returns it; None to ask for it when somebody wants to know.
     """
 
     __slots__ = (
@@ -76,6 +79,7 @@ class PlainSocket(asyncio.Transport):
         "_looks_for_errors",
         "_loop",
         "_paused",
+        "_peer",
         "_protocol",
         "_reading",
         "_socket",
@@ -84,8 +88,14 @@ class PlainSocket(asyncio.Transport):
         "receive",
     )
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, connected: socket.socket, protocol: asyncio.Protocol) -> None:
-        self._loop, self._protocol = loop, protocol
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        connected: socket.socket,
+        protocol: asyncio.Protocol,
+        peer: Any = None,
+    ) -> None:
+        self._loop, self._protocol, self._peer = loop, protocol, peer
         self._socket: socket.socket | None = connected
         self._fd = connected.fileno()
         self._unsent: deque[memoryview] | None = None  # made when the kernel takes no more: most connections never do
@@ -302,6 +312,8 @@ class PlainSocket(asyncio.Transport):
         if name == "socket":
             return self._socket
         if name == "peername":
+            if self._peer is not None:
+                return self._peer
             try:
                 return self._socket.getpeername()
             except OSError:  # it has ended already

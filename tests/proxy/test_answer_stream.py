@@ -367,3 +367,32 @@ def test_large_fetch_passes_as_the_chunks_it_came_in() -> None:
     assert line.out[0] is first
     assert line.out[1] is second
     assert not line.stream.within_answer
+
+
+def test_large_fetches_that_share_a_chunk_pass_uncopied() -> None:
+    """With two in flight most chunks hold the end of one and the beginning of the next."""
+    line = Line((1, 17), (1, 17), (HEARTBEAT, 4))
+    part = FetchResponsePartitionData(records=bytes(200_000))
+    message = FetchResponse(responses=[FetchableTopicResponse(partitions=[part])])
+    frames = answer(message, 17, 0) + answer(message, 17, 1) + opaque_answer(2)
+    first, second, third = frames[:150_000], frames[150_000:300_000], frames[300_000:]
+
+    line.feed(first, second, third)
+
+    assert [passed is chunk for passed, chunk in zip(line.out, (first, second, third), strict=True)] == [True] * 3
+    assert not line.stream.within_answer
+
+
+def test_hint_is_hidden_though_the_next_answer_is_in_its_chunk() -> None:
+    """Before and behind it nothing changes."""
+    line = Line((1, 17), (1, 17))
+    endpoint = FetchResponseNodeEndpoint(node_id=1, host="broker", port=9092)
+    frame, next_frame = large_fetch(endpoint), large_fetch()
+    head = struct.pack(">i", 1)
+
+    passed = line.feed(frame[:-30], frame[-30:] + next_frame[:4] + head + next_frame[8:])
+
+    assert b"broker" in passed  # its tag has another number now
+    assert passed[: len(frame)] != frame
+    assert len(passed) == len(frame) + len(next_frame)
+    assert passed[len(frame) :] == next_frame[:4] + head + next_frame[8:]
