@@ -255,7 +255,7 @@ def read_toml(path: Path, hint: str = "") -> dict[str, object]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}; check the path given to --config") from None
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}; check its path") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: is not UTF-8 text; write the settings as TOML") from None
     except tomllib.TOMLDecodeError as error:

@@ -171,3 +171,9 @@ def test_each_key_has_a_variable_and_a_flag_of_its_own() -> None:
     """Names made from keys do not collide."""
     keys = [key for key, _ in setting_keys()]
     assert len({environment_name(key) for key in keys}) == len(keys) == len({flag_name(key) for key in keys})
+
+
+def test_a_file_that_is_not_there_blames_no_flag(tmp_path: Path) -> None:
+    """Its path may come from --config, --sink or a variable."""
+    with pytest.raises(ConfigError, match=r"none\.toml: cannot be read: No such file or directory; check its path$"):
+        load_settings(tmp_path / "none.toml")

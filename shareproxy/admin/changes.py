@@ -61,6 +61,21 @@ _GROUP_STAYS: Final = "it cannot be deleted"
 IGNORED_BY_4_1: Final = "Kafka 4.1 ignores this request; upgrade to 4.2"
 
 
+def refuse(plan: OffsetPlan) -> None:
+    """Do nothing for a plan without a reason against it.
+
+    Raises:
+        GroupNotEmpty: the group has members.
+        OffsetRefused: the plan has offsets outside of the log.
+    """
+    if plan.refusals:
+        raise GroupNotEmpty(plan.refusals[0], int(ErrorCode.NON_EMPTY_GROUP))
+    if plan.all_refusals:
+        raise OffsetRefused(
+            f"group {plan.group!r}: nothing was changed; " + "; ".join(plan.all_refusals), refusals=plan.all_refusals
+        )
+
+
 async def alter_offsets(brokers: Brokers, plan: OffsetPlan, *, deadline: float) -> AlterResult:
     """Carry out a plan.
 
@@ -78,12 +93,7 @@ async def alter_offsets(brokers: Brokers, plan: OffsetPlan, *, deadline: float) 
     Source: KIP-932, AlterShareGroupOffsets (API 91).
     """
     group = plan.group
-    if plan.refusals:
-        raise GroupNotEmpty(plan.refusals[0], int(ErrorCode.NON_EMPTY_GROUP))
-    if plan.all_refusals:
-        raise OffsetRefused(
-            f"group {group!r}: nothing was changed; " + "; ".join(plan.all_refusals), refusals=plan.all_refusals
-        )
+    refuse(plan)
     topics: dict[str, list[AlterShareGroupOffsetsRequestPartition]] = {}
     for (topic, partition), offset in plan.offsets.items():
         topics.setdefault(topic, []).append(AlterShareGroupOffsetsRequestPartition(partition, offset))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from shareproxy.cli.failures import ExitCode, say, with_exit_code
-from shareproxy.cli.options import Seconds, complete_groups, complete_topics, connection_options, settings_from
+from shareproxy.cli.options import Connection, Seconds, complete_groups, complete_topics, connection_options
 from shareproxy.cli.record_format import DEFAULT_FORMAT
 from shareproxy.config import ConfigError
 
@@ -74,9 +74,7 @@ def consume(
     key_deserializer: str,
     value_deserializer: str,
     quiet: bool,
-    bootstrap_server: str | None,
-    command_config: str | None,
-    config: str | None,
+    connection: Connection,
 ) -> ExitCode:
     """Print records of TOPICs as a member of share group GROUP.
 
@@ -100,13 +98,13 @@ def consume(
     if form is not None and output != "text":
         raise ConfigError(f"--format says how text looks; leave out --output {output}, or the format")
     render = _render(form, output, show_null)
-    settings = settings_from(config, {"bootstrap_server": bootstrap_server, "command_config": command_config})
+    settings = connection.settings({})
     from shareproxy.cli.consume_loop import Action
 
     job = ConsumeJob(
         settings,
         group,
-        topics,
+        tuple(dict.fromkeys(topics)),
         render,
         action=Action(action),
         count=count,

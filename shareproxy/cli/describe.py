@@ -9,10 +9,10 @@ import click
 
 from shareproxy.cli.failures import ExitCode, is_denied, say, with_exit_code
 from shareproxy.cli.options import (
+    Connection,
     complete_groups,
     connection_options,
     lag_source_option,
-    settings_from,
     timeout_option,
     topic_selection,
 )
@@ -44,27 +44,18 @@ def describe(
     with_balance: bool,
     topics: tuple[str, ...],
     output: str,
-    bootstrap_server: str | None,
-    command_config: str | None,
-    config: str | None,
+    connection: Connection,
     lag_source: str | None,
     timeout: float | None,
 ) -> ExitCode:
     """Show one share group: members, who serves what, and a picture of each partition.
 
     What a missing right hides is left out, and stderr says which right.
-    Exit code 0: answered; 1: there is no such share group; 2: wrong usage; 3: no broker answers; 4: not authorised.
+    Exit code 0: answered; 1: there is no such share group, or no such partition of it; 2: wrong usage;
+    3: no broker answers; 4: not authorised.
     """
     selection = topic_selection(topics)
-    settings = settings_from(
-        config,
-        {
-            "bootstrap_server": bootstrap_server,
-            "command_config": command_config,
-            "lag_source": lag_source,
-            "timeout": timeout,
-        },
-    )
+    settings = connection.settings({"lag_source": lag_source, "timeout": timeout})
     from shareproxy.cli.connect import ask_admin
 
     description, report = ask_admin(settings, lambda admin: _everything(admin, group))
@@ -89,7 +80,7 @@ def describe(
         say(found.error.message)
     for sentence in (*reasons(shown.partitions), *notes([shown])):
         say(sentence)
-    return ExitCode.DONE
+    return ExitCode.NO if selection and not shown.partitions else ExitCode.DONE
 
 
 async def _everything(admin: ShareAdmin, group: str) -> tuple[GroupDescription, LagReport]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from shareproxy.cli.failures import ExitCode, with_exit_code
-from shareproxy.cli.options import connection_options, settings_from, timeout_option
+from shareproxy.cli.options import Connection, connection_options, timeout_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,9 +29,7 @@ def doctor(
     group: str | None,
     topics: tuple[str, ...],
     output: str,
-    bootstrap_server: str | None,
-    command_config: str | None,
-    config: str | None,
+    connection: Connection,
     timeout: float | None,
 ) -> ExitCode:
     """Check a cluster: reachable, versions, rights, and which sources of lag work.
@@ -42,9 +40,7 @@ def doctor(
     Exit code 0: lag can be known; 1: it cannot, a broker is out of reach, or a topic is hidden; 3: no broker answers;
     4: the brokers refuse us.
     """
-    settings = settings_from(
-        config, {"bootstrap_server": bootstrap_server, "command_config": command_config, "timeout": timeout}
-    )
+    settings = connection.settings({"timeout": timeout})
     from shareproxy.cli.connect import ask_cluster
     from shareproxy.lag.doctor import NOBODYS_GROUP, explain
     from shareproxy.lag.rights import topic_rights

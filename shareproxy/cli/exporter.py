@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from shareproxy.cli.failures import ExitCode, with_exit_code
-from shareproxy.cli.options import connection_options, lag_source_option, settings_from, timeout_option
+from shareproxy.cli.options import Connection, connection_options, lag_source_option, timeout_option
 
 
 @click.command()
@@ -27,9 +27,7 @@ from shareproxy.cli.options import connection_options, lag_source_option, settin
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.  [default: info]")
 @with_exit_code
 def exporter(
-    bootstrap_server: str | None,
-    command_config: str | None,
-    config: str | None,
+    connection: Connection,
     http: str | None,
     interval: str | None,
     stale_after: str | None,
@@ -51,11 +49,8 @@ def exporter(
     The cluster is looked at in the background; a scrape is answered from memory, and what is too old is not
     shown. SIGTERM or Ctrl-C ends it.
     """
-    settings = settings_from(
-        config,
+    settings = connection.settings(
         {
-            "bootstrap_server": bootstrap_server,
-            "command_config": command_config,
             "http": http,
             "exporter.interval": interval,
             "exporter.stale_after": stale_after,
@@ -71,7 +66,7 @@ def exporter(
             "timeout": timeout,
             "sink": sink,
             "log.level": log_level,
-        },
+        }
     )
     from shareproxy.service import export_until_stopped
 

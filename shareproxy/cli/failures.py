@@ -89,6 +89,18 @@ def exit_code_of(error: BaseException) -> ExitCode | None:
     return ExitCode.NO if isinstance(error, DrainError) else None
 
 
+def _advice(code: ExitCode, error: Exception) -> str:
+    """Return what to try where an address is no use, unless the sentence says it."""
+    from shareproxy.config import CannotListen
+
+    sentence = str(error)
+    if "; " in sentence and "no broker answered" not in sentence:
+        return ""
+    if isinstance(error, CannotListen):
+        return "; choose another address, or end what uses it"
+    return "; check that the brokers run, and --bootstrap-server" if code is ExitCode.UNREACHABLE else ""
+
+
 def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -123,7 +135,7 @@ def with_exit_code(command: Callable[P, ExitCode]) -> Callable[P, None]:
             if known is None:
                 say(f"this is a bug: {type(error).__name__}: {error} (SHAREPROXY_DEBUG=1 shows where)")
             else:
-                say(str(error))
+                say(f"{error}{_advice(known, error)}")
             code = ExitCode.BUG if known is None else known
         raise SystemExit(int(code))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from shareproxy.cli.failures import ExitCode, say, with_exit_code
-from shareproxy.cli.options import OUTPUTS, connection_options, settings_from, timeout_option
+from shareproxy.cli.options import OUTPUTS, Connection, connection_options, timeout_option
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator, Mapping, Sequence
@@ -59,9 +59,7 @@ def groups(
     kind: str,
     states: tuple[str, ...],
     output: str,
-    bootstrap_server: str | None,
-    command_config: str | None,
-    config: str | None,
+    connection: Connection,
     timeout: float | None,
 ) -> ExitCode:
     """List groups with their state, members, partitions and lag.
@@ -70,9 +68,7 @@ def groups(
     Exit code 0: answered; 1: a broker did not tell its groups, or no lag is known; 3: no broker answers;
     4: not authorised.
     """
-    settings = settings_from(
-        config, {"bootstrap_server": bootstrap_server, "command_config": command_config, "timeout": timeout}
-    )
+    settings = connection.settings({"timeout": timeout})
     from shareproxy.cli.connect import ask_admin
 
     wanted = TYPES if kind == "all" else (kind,)

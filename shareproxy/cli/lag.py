@@ -10,10 +10,10 @@ import click
 from shareproxy.cli.failures import ExitCode, is_denied, say, with_exit_code
 from shareproxy.cli.options import (
     OUTPUTS,
+    Connection,
     complete_groups,
     connection_options,
     lag_source_option,
-    settings_from,
     timeout_option,
 )
 from shareproxy.config import ConfigError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shareproxy.cli.look import Looked
+    from shareproxy.cli.tables import Column
     from shareproxy.lag.consumer_model import ConsumerGroupLag
     from shareproxy.lag.model import GroupLag, PartitionLag
 
@@ -60,9 +61,7 @@ def lag(
     topics: tuple[str, ...],
     visible: bool,
     output: str,
-    bootstrap_server: str | None,
-    command_config: str | None,
-    config: str | None,
+    connection: Connection,
     lag_source: str | None,
     timeout: float | None,
 ) -> ExitCode:
@@ -74,15 +73,7 @@ def lag(
     """
     if bool(groups) == all_groups:
         raise ConfigError("name the groups to look at, or give --all-groups (one of the two)")
-    settings = settings_from(
-        config,
-        {
-            "bootstrap_server": bootstrap_server,
-            "command_config": command_config,
-            "lag_source": lag_source,
-            "timeout": timeout,
-        },
-    )
+    settings = connection.settings({"lag_source": lag_source, "timeout": timeout})
     # the layers below are imported when the flags are known to be right: usage errors answer at once
     from shareproxy.cli.connect import ask_admin
     from shareproxy.cli.look import look
@@ -136,12 +127,19 @@ def _judge(looked: Looked, *, all_groups: bool, sums: bool) -> ExitCode:
         if sums or not group.partitions_known:
             say(lag_sentence(group))
         if not group.partitions_known:
-            code = max(code, ExitCode.NO)
+            code = max(code, ExitCode.NOT_AUTHORIZED if _all_denied(group) else ExitCode.NO)
     for sentence in group_reasons(looked.report.groups):
         say(sentence)
     for sentence in notes(looked.report.groups):
         say(sentence)
     return max(code, _judge_consumer_groups(looked.consumer_groups, sums=sums))
+
+
+def _all_denied(group: GroupLag) -> bool:
+    """Return whether a missing right is all that hides the group's lag."""
+    from shareproxy.lag.model import Status
+
+    return all(row.status is Status.NOT_AUTHORIZED for row in group.partitions)
 
 
 def _judge_consumer_groups(groups: Sequence[ConsumerGroupLag], *, sums: bool) -> ExitCode:
@@ -195,24 +193,13 @@ def _print_tables(looked: Looked, *, closer: bool) -> None:
     """Print share groups, then consumer groups, each in columns of their own."""
     from shareproxy.cli.tables import Column, print_table
 
-    columns = [
-        Column("GROUP", shrinks=True, rank=1),
-        Column("TOPIC", shrinks=True),
-        Column("PARTITION", right=True),
-        Column("START-OFFSET", right=True, rank=9),
-        Column("END-OFFSET", right=True, rank=8),
-        Column("LAG", right=True),
-    ]
-    if closer:
-        columns += [
-            Column("CONSUMABLE", right=True),
-            Column("PHANTOM", right=True, rank=2),
-            Column("OPEN", right=True, rank=5),
-            Column("GONE", right=True, rank=6),
-            Column("PROJECTED", right=True, rank=7),
-            Column("OLDEST", right=True, rank=4),
-        ]
-    columns.append(Column("STATUS", rank=3))
+    columns = _columns(
+        "START-OFFSET",
+        Column("GONE", right=True, rank=6),
+        Column("PROJECTED", right=True, rank=7),
+        Column("OLDEST", right=True, rank=4),
+        closer=closer,
+    )
     rows = [
         [cell or "-" for cell in _cells(group, row, closer=closer)]
         for group in looked.report.groups
@@ -224,15 +211,15 @@ def _print_tables(looked: Looked, *, closer: bool) -> None:
         _print_consumer_table(looked.consumer_groups, closer=closer, after_another=bool(rows))
 
 
-def _print_consumer_table(groups: Sequence[ConsumerGroupLag], *, closer: bool, after_another: bool) -> None:
-    from shareproxy.cli.sentences import bounded, number
-    from shareproxy.cli.tables import Column, print_table
+def _columns(offset: str, *closer_still: Column, closer: bool) -> list[Column]:
+    """Return the columns of a group's partitions; `offset` names the one that its lag is counted from."""
+    from shareproxy.cli.tables import Column
 
     columns = [
         Column("GROUP", shrinks=True, rank=1),
         Column("TOPIC", shrinks=True),
         Column("PARTITION", right=True),
-        Column("COMMITTED-OFFSET", right=True, rank=9),
+        Column(offset, right=True, rank=9),
         Column("END-OFFSET", right=True, rank=8),
         Column("LAG", right=True),
     ]
@@ -241,8 +228,16 @@ def _print_consumer_table(groups: Sequence[ConsumerGroupLag], *, closer: bool, a
             Column("CONSUMABLE", right=True),
             Column("PHANTOM", right=True, rank=2),
             Column("OPEN", right=True, rank=5),
+            *closer_still,
         ]
-    columns.append(Column("STATUS", rank=3))
+    return [*columns, Column("STATUS", rank=3)]
+
+
+def _print_consumer_table(groups: Sequence[ConsumerGroupLag], *, closer: bool, after_another: bool) -> None:
+    from shareproxy.cli.sentences import bounded, number
+    from shareproxy.cli.tables import print_table
+
+    columns = _columns("COMMITTED-OFFSET", closer=closer)
     rows = []
     for group in groups:
         for row in group.partitions:

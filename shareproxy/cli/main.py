@@ -13,6 +13,7 @@ from typing import Final
 
 import click
 
+from shareproxy.cli.failures import ExitCode, with_exit_code
 from shareproxy.version import __version__
 
 # in the order of `--help`: looking, doing, running; each lies in the room of its name
@@ -60,6 +61,8 @@ def app() -> None:
     """Share-group lag for every Kafka client."""
 
 
-def main() -> None:
+@with_exit_code  # commands have it too; this is for what click prints itself, such as --help
+def main() -> ExitCode:
     """Parse the arguments and run the command."""
     app(prog_name="shareproxy")
+    raise AssertionError("click has ended the process")

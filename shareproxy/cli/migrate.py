@@ -6,13 +6,13 @@ Must never: change anything without --execute, or what it has not shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from shareproxy.cli.changing import DRY_RUN, change_options, first_part
 from shareproxy.cli.failures import ExitCode, is_denied, say, with_exit_code
-from shareproxy.cli.options import OUTPUTS, complete_groups, connection_options, settings_from, timeout_option
+from shareproxy.cli.options import Connection, complete_groups
 from shareproxy.config import ConfigError
 
 if TYPE_CHECKING:
@@ -20,29 +20,16 @@ if TYPE_CHECKING:
     from shareproxy.drain.migration import MigrationPlan, MigrationResult
     from shareproxy.drain.rollback import RollbackPlan
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-DRY_RUN: Final = "nothing was changed; add --execute to do it"
 MIGRATE_KEYS: Final = (
     *("topic", "partition", "committed_offset", "start_offset", "new_offset", "log_start", "end", "new_lag", "refusal"),
 )
 ROLLBACK_KEYS: Final = (
     *("topic", "partition", "start_offset", "committed_offset", "new_offset", "end_offset", "again", "note", "error"),
 )
-BEFORE_CHANGE: Final = 0.5  # part of the time for looking where a change follows
 
 _topics = click.option(
     "--topic", "topics", multiple=True, metavar="T", help="Only this topic; may be repeated.  [default: all]"
 )
-_output = click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table", help="Form of the answer.")
-_execute = click.option("--execute/--dry-run", default=False, help="Do it, or only show it.  [default: --dry-run]")
-
-
-def _shared(command: F) -> F:
-    """Add the flags that both commands have."""
-    for option in (timeout_option, connection_options, _output, _execute, _topics):
-        command = option(command)
-    return command
 
 
 @click.command()
@@ -53,7 +40,8 @@ def _shared(command: F) -> F:
     metavar="WHERE",
     help="Set share.auto.offset.reset: earliest, latest or by_duration:PT1H.",
 )
-@_shared
+@_topics
+@change_options
 @with_exit_code
 def migrate(
     share_group: str,
@@ -62,9 +50,7 @@ def migrate(
     topics: tuple[str, ...],
     execute: bool,
     output: str,
-    bootstrap_server: str | None,
-    command_config: str | None,
-    config: str | None,
+    connection: Connection,
     timeout: float | None,
 ) -> ExitCode:
     """Let SHARE_GROUP begin where a consumer group is, or where --auto-offset-reset says.
@@ -77,9 +63,7 @@ def migrate(
         raise ConfigError("give --from-group, --auto-offset-reset, or both")
     if topics and from_group is None:
         raise ConfigError("--topic goes with --from-group; share.auto.offset.reset is one for all topics of a group")
-    settings = settings_from(
-        config, {"bootstrap_server": bootstrap_server, "command_config": command_config, "timeout": timeout}
-    )
+    settings = connection.settings({"timeout": timeout})
     from shareproxy.cli.connect import ask_cluster
     from shareproxy.cli.time_left import TimeLeft
     from shareproxy.drain import migration
@@ -92,7 +76,7 @@ def migrate(
             from_group=from_group,
             reset=auto_offset_reset,
             topics=topics or None,
-            timeout=left.seconds(BEFORE_CHANGE if execute else 1.0),
+            timeout=left.seconds(first_part(execute)),
         )
         if not execute or not plan.accepted:
             return plan, None
@@ -108,7 +92,8 @@ def migrate(
 @click.command()
 @click.argument("share_group", shell_complete=complete_groups)
 @click.option("--to-group", metavar="GROUP", required=True, help="The consumer group; it must have no members.")
-@_shared
+@_topics
+@change_options
 @with_exit_code
 def rollback(
     share_group: str,
@@ -116,9 +101,7 @@ def rollback(
     topics: tuple[str, ...],
     execute: bool,
     output: str,
-    bootstrap_server: str | None,
-    command_config: str | None,
-    config: str | None,
+    connection: Connection,
     timeout: float | None,
 ) -> ExitCode:
     """Commit the start offsets of SHARE_GROUP for a consumer group, so that it goes on from there.
@@ -127,16 +110,14 @@ def rollback(
     Exit code 0: done, or it could be done; 1: refused, the reason is on stderr; 2: wrong usage;
     3: no broker answers; 4: not authorised.
     """
-    settings = settings_from(
-        config, {"bootstrap_server": bootstrap_server, "command_config": command_config, "timeout": timeout}
-    )
+    settings = connection.settings({"timeout": timeout})
     from shareproxy.cli.connect import ask_cluster
     from shareproxy.cli.time_left import TimeLeft
     from shareproxy.drain.rollback import plan_rollback, roll_back
 
     async def change(cluster: Cluster) -> tuple[RollbackPlan, bool]:
         left = TimeLeft(settings.timeout)
-        seconds = left.seconds(BEFORE_CHANGE if execute else 1.0)
+        seconds = left.seconds(first_part(execute))
         plan = await plan_rollback(cluster, share_group, to_group, topics=topics or None, timeout=seconds)
         if not execute or not plan.accepted:
             return plan, False

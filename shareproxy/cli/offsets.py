@@ -8,16 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from shareproxy.cli.changing import DRY_RUN, change_options, first_part
 from shareproxy.cli.failures import ExitCode, is_denied, say, with_exit_code
 from shareproxy.cli.migrate import migrate, rollback
-from shareproxy.cli.options import (
-    OUTPUTS,
-    complete_groups,
-    connection_options,
-    settings_from,
-    timeout_option,
-    topic_selection,
-)
+from shareproxy.cli.options import Connection, complete_groups, topic_selection
 from shareproxy.config import ConfigError
 
 if TYPE_CHECKING:
@@ -31,12 +25,10 @@ if TYPE_CHECKING:
     from shareproxy.lag.descriptions import GroupDescription
     from shareproxy.lag.model import LagReport
 
-DRY_RUN: Final = "nothing was changed; add --execute to do it"
 PLAN_KEYS: Final = (
     *("topic", "partition", "start_offset", "new_offset", "log_start", "end"),
     *("lag", "new_lag", "refusal"),
 )
-BEFORE_CHANGE: Final = 0.5  # part of the time for looking where a change follows
 
 
 @click.group()
@@ -49,9 +41,6 @@ def offsets() -> None:
 
 offsets.add_command(migrate)
 offsets.add_command(rollback)
-
-_output = click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table", help="Form of the answer.")
-_execute = click.option("--execute/--dry-run", default=False, help="Do it, or only show it.  [default: --dry-run]")
 
 
 @offsets.command()
@@ -72,10 +61,7 @@ _execute = click.option("--execute/--dry-run", default=False, help="Do it, or on
     metavar="T[:0,1]",
     help="Only this topic, or these partitions of it; may be repeated.  [default: all that the group has]",
 )
-@_execute
-@_output
-@connection_options
-@timeout_option
+@change_options
 @with_exit_code
 def reset(
     group: str,
@@ -87,9 +73,7 @@ def reset(
     topics: tuple[str, ...],
     execute: bool,
     output: str,
-    bootstrap_server: str | None,
-    command_config: str | None,
-    config: str | None,
+    connection: Connection,
     timeout: float | None,
 ) -> ExitCode:
     """Move the start offsets of GROUP, which must have no members.
@@ -99,15 +83,13 @@ def reset(
     """
     target = _target(to_earliest, to_latest, to_offset, to_datetime, shift_by)
     selection = topic_selection(topics)
-    settings = settings_from(
-        config, {"bootstrap_server": bootstrap_server, "command_config": command_config, "timeout": timeout}
-    )
+    settings = connection.settings({"timeout": timeout})
     from shareproxy.cli.connect import ask_admin
     from shareproxy.cli.time_left import TimeLeft
 
     async def change(admin: ShareAdmin) -> tuple[OffsetPlan, AlterResult | None]:
         left = TimeLeft(settings.timeout)
-        plan = await admin.plan_offsets(group, target, topics=selection, timeout=left.seconds(_first_part(execute)))
+        plan = await admin.plan_offsets(group, target, topics=selection, timeout=left.seconds(first_part(execute)))
         if not execute or not plan.accepted:
             return plan, None
         return plan, await admin.alter_offsets(group, plan.offsets, timeout=left.seconds())
@@ -115,11 +97,6 @@ def reset(
     plan, result = ask_admin(settings, change)
     _show_plan(plan, result, output)
     return _judge_reset(plan, result)
-
-
-def _first_part(execute: bool) -> float:
-    """Return the part of the time that looking may take: all of it, unless a change follows."""
-    return BEFORE_CHANGE if execute else 1.0
 
 
 def _target(
@@ -259,19 +236,14 @@ def _offsets(number: Bounds, which: str) -> str:
 @click.option(
     "--topic", "topics", multiple=True, required=True, metavar="T", help="Forget this topic; may be repeated."
 )
-@_execute
-@_output
-@connection_options
-@timeout_option
+@change_options
 @with_exit_code
 def delete(
     group: str,
     topics: tuple[str, ...],
     execute: bool,
     output: str,
-    bootstrap_server: str | None,
-    command_config: str | None,
-    config: str | None,
+    connection: Connection,
     timeout: float | None,
 ) -> ExitCode:
     """Make GROUP, which must have no members, forget its state of a topic.
@@ -280,9 +252,7 @@ def delete(
     Exit code 0: done, or it could be done; 1: refused, the reason is on stderr; 2: wrong usage;
     3: no broker answers; 4: not authorised.
     """
-    settings = settings_from(
-        config, {"bootstrap_server": bootstrap_server, "command_config": command_config, "timeout": timeout}
-    )
+    settings = connection.settings({"timeout": timeout})
     from shareproxy.cli.connect import ask_admin
     from shareproxy.cli.time_left import TimeLeft
 
@@ -292,7 +262,7 @@ def delete(
         admin: ShareAdmin,
     ) -> tuple[GroupDescription, tuple[ShareOffset, ...], Mapping[tuple[str, int], int], DeleteResult | None]:
         left = TimeLeft(settings.timeout)
-        seconds = left.seconds(_first_part(execute))
+        seconds = left.seconds(first_part(execute))
         # all at once: a broker that hangs takes the time of one question only
         descriptions, state = await asyncio.gather(
             admin.describe_groups([group], timeout=seconds), _state(admin, group, seconds)
@@ -368,8 +338,9 @@ def _judge_deletion(
 
     group = described.group
     if described.error is not None:
-        say(described.error.message)
-        return ExitCode.NOT_AUTHORIZED if is_denied(described.error.code) else ExitCode.NO
+        from shareproxy.admin.failures import group_exception
+
+        raise group_exception(described.error, group)
     missing = [name for name in names if name not in {row.topic for row in has}]
     if missing:
         say(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
 
@@ -19,8 +20,7 @@ CONFIG_VARIABLE: Final = "SHAREPROXY_CONFIG"
 OUTPUTS: Final = ("table", "json", "csv")
 LAG_SOURCES: Final = ("auto", "broker", "summary", "batches")
 
-F = TypeVar("F", bound=Callable[..., Any])
-Decorator = Callable[[F], F]
+R = TypeVar("R")
 
 
 class Seconds(click.FloatRange):
@@ -67,11 +67,31 @@ def complete_topics(context: click.Context, parameter: click.Parameter, typed: s
     return topic_names(context, parameter, typed)
 
 
-def connection_options(command: F) -> F:
-    """Add the flags that say which cluster is meant and how to reach it."""
+class Connection(NamedTuple):
+    """What the flags say of the cluster; `None` where one was not given."""
+
+    bootstrap_server: str | None
+    command_config: str | None
+    config: str | None
+
+    def settings(self, flags: Mapping[str, object]) -> Settings:
+        """Merge these and other flags over environment over file; see `settings_from`."""
+        own = {"bootstrap_server": self.bootstrap_server, "command_config": self.command_config}
+        return settings_from(self.config, {**own, **flags})
+
+
+def connection_options(command: Callable[..., R]) -> Callable[..., R]:
+    """Add the flags that say which cluster is meant and how to reach it; the command gets them as `connection`."""
+
+    @functools.wraps(command)
+    def connected(
+        *, bootstrap_server: str | None, command_config: str | None, config: str | None, **others: object
+    ) -> R:
+        return command(connection=Connection(bootstrap_server, command_config, config), **others)
+
     for option in reversed(_CONNECTION):
-        command = option(command)
-    return command
+        connected = option(connected)
+    return connected
 
 
 def settings_from(config: str | None, flags: Mapping[str, object]) -> Settings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from shareproxy.cli.failures import ExitCode, say, with_exit_code
-from shareproxy.cli.options import connection_options, lag_source_option, settings_from
+from shareproxy.cli.options import Connection, connection_options, lag_source_option
 from shareproxy.config import Settings
 
 
@@ -30,9 +30,7 @@ from shareproxy.config import Settings
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.  [default: info]")
 @with_exit_code
 def serve(
-    bootstrap_server: str | None,
-    command_config: str | None,
-    config: str | None,
+    connection: Connection,
     listen: str | None,
     advertised_host: str | None,
     node_ports: str | None,
@@ -53,7 +51,6 @@ def serve(
     again.
     """
     flags = {
-        "bootstrap_server": bootstrap_server,
         "listen": listen,
         "advertised_host": advertised_host,
         "node_ports": node_ports,
@@ -64,15 +61,14 @@ def serve(
         "workers": workers,
         "event_loop": event_loop,
         "http": http,
-        "command_config": command_config,
         "lag_source": lag_source,
         "sink": sink,
         "log.level": log_level,
     }
-    settings = settings_from(config, flags)
+    settings = connection.settings(flags)
 
     def reread() -> Settings:
-        return settings_from(config, flags)
+        return connection.settings(flags)
 
     if settings.workers > 1:
         from shareproxy.workers.serve import WorkersError, serve_with_workers

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from shareproxy.cli.failures import ExitCode, say, with_exit_code
-from shareproxy.cli.options import Seconds, connection_options, lag_source_option, settings_from, timeout_option
+from shareproxy.cli.options import Connection, Seconds, connection_options, lag_source_option, timeout_option
 from shareproxy.cli.top_state import INTERVALS
 from shareproxy.config import ConfigError
 
@@ -56,9 +56,7 @@ def top(
     visible: bool,
     batch: bool,
     iterations: int | None,
-    bootstrap_server: str | None,
-    command_config: str | None,
-    config: str | None,
+    connection: Connection,
     lag_source: str | None,
     timeout: float | None,
 ) -> ExitCode:
@@ -67,15 +65,7 @@ def top(
     Keys: h shows them all. Enter opens a group, / filters, s sorts, p pauses, q ends.
     A lag that is not known is "-", with the reason in the STATUS column and at the bottom.
     """
-    settings = settings_from(
-        config,
-        {
-            "bootstrap_server": bootstrap_server,
-            "command_config": command_config,
-            "lag_source": lag_source,
-            "timeout": timeout,
-        },
-    )
+    settings = connection.settings({"lag_source": lag_source, "timeout": timeout})
     from shareproxy.cli.terminal import is_capable
     from shareproxy.cli.top_state import State, View
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 
 from shareproxy.cli.failures import ExitCode, say, with_exit_code
-from shareproxy.cli.options import Seconds, complete_groups, connection_options, lag_source_option, settings_from
+from shareproxy.cli.options import Connection, Seconds, complete_groups, connection_options, lag_source_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,9 +78,7 @@ def wait(
     seconds: float,
     topics: tuple[str, ...],
     visible: bool,
-    bootstrap_server: str | None,
-    command_config: str | None,
-    config: str | None,
+    connection: Connection,
     lag_source: str | None,
 ) -> ExitCode:
     """Wait until the lag of every GROUP is low enough.
@@ -89,9 +87,7 @@ def wait(
     Exit code 0: reached; 1: not reached in time, what remains is on stderr; 2: wrong usage;
     3: no broker answered; 4: not authorised; 130: Ctrl-C.
     """
-    settings = settings_from(
-        config, {"bootstrap_server": bootstrap_server, "command_config": command_config, "lag_source": lag_source}
-    )
+    settings = connection.settings({"lag_source": lag_source})
     from shareproxy.cli.connect import ask_admin
 
     progress = Progress()

@@ -64,6 +64,14 @@ def test_records_are_printed_and_accepted(cluster: SimulatedCluster) -> None:
     assert said[-1] == "shareproxy: 3 records written and accepted; nothing is left"
 
 
+def test_a_topic_named_twice_is_one(cluster: SimulatedCluster) -> None:
+    """It is said once."""
+    result = run(cluster, from_start(cluster, "doubled"), "orders", "orders", "-c", "1")
+
+    assert result.exit_code == 0
+    assert result.stderr.startswith("shareproxy: share group 'doubled', topic 'orders', lock")
+
+
 def test_count_and_json(cluster: SimulatedCluster) -> None:
     """So many records and no more; the next one who comes gets the others."""
     group = from_start(cluster, "counting")

@@ -143,6 +143,7 @@ def test_partitions_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "orders-3  - .. 5\n" in result.stdout
     result = run(monkeypatch, cluster(), "describe", "workers", "--topic", "refunds")
     assert "workers: none of its partitions is among those named with --topic\n" in result.stderr
+    assert result.exit_code == 1
     assert run(monkeypatch, cluster(), "describe", "workers", "--topic", "orders:x").exit_code == 2
 
 

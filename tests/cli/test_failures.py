@@ -60,8 +60,34 @@ def test_a_failure_is_one_sentence_and_a_code(error: Exception, code: int, capsy
     """Each family of failures has its exit code; stdout stays empty."""
     assert run(error) == code
     captured = capsys.readouterr()
-    assert captured.err == f"shareproxy: {error}\n"
+    assert captured.err.startswith(f"shareproxy: {error}")
+    assert captured.err.count("\n") == 1
     assert captured.out == ""
+
+
+@pytest.mark.parametrize(
+    ("sentence", "advice"),
+    [
+        ("b:9092: connection refused", True),
+        ("no broker answered: b:9092: connection refused; c:9092: connection refused", True),
+        ("b:9092 does not speak TLS here; set security.protocol=PLAINTEXT", False),
+    ],
+)
+def test_what_to_try_where_nobody_answers(sentence: str, advice: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """It stands behind what happened, unless something better does."""
+    run(Unreachable(sentence))
+    tried = "; check that the brokers run, and --bootstrap-server" if advice else ""
+    assert capsys.readouterr().err == f"shareproxy: {sentence}{tried}\n"
+
+
+@pytest.mark.parametrize("why", ["Address already in use", "Cannot assign requested address"])
+def test_what_to_try_where_an_address_is_taken(why: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Unless the sentence says it."""
+    run(CannotListen(f"cannot listen on 127.0.0.1:1: {why}"))
+    run(CannotListen(f"cannot listen on 127.0.0.1:1: {why}; choose another address"))
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == f"shareproxy: cannot listen on 127.0.0.1:1: {why}; choose another address, or end what uses it"
+    assert second.endswith(f"{why}; choose another address")
 
 
 def test_a_command_chooses_its_code() -> None:

@@ -119,6 +119,15 @@ def test_a_group_of_which_nothing_is_known_has_no_sum(monkeypatch: pytest.Monkey
     assert err == f"shareproxy: workers: lag is unknown in its one partition\nshareproxy: orders-1: {NO_START}\n"
 
 
+def test_a_group_whose_lag_a_missing_right_hides_is_4(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a right hides the whole group; one that is unknown for other reasons besides is "no"."""
+    hidden = PartitionLag("orders", TOPIC_ID, 0, status=Status.NOT_AUTHORIZED)
+    code, _, _ = run(monkeypatch, ["workers"], GroupLag(GroupId("workers"), "Empty", None, (hidden,)))
+    assert code == 4
+    code, _, _ = run(monkeypatch, ["workers"], GroupLag(GroupId("workers"), "Empty", None, (hidden, UNKNOWN)))
+    assert code == 1
+
+
 def test_each_reason_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the partitions it holds for, of which a sentence names three."""
     rows = tuple(PartitionLag("orders", TOPIC_ID, number, status=Status.NO_LEADER) for number in range(5))

@@ -263,6 +263,16 @@ def test_a_group_that_cannot_be_seen(monkeypatch: pytest.MonkeyPatch, code: int,
     assert (result.exit_code, result.stdout, result.stderr) == (exit_code, "", "shareproxy: no such group\n")
 
 
+def test_nobody_who_answers_for_a_group_is_3(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with a reset; what to try is said."""
+    described = GroupDescription(GROUP, error=GroupError(7, "REQUEST_TIMED_OUT", "b:9092: connection refused"))
+    result = run(monkeypatch, deletion(described=described), "offsets", "delete", "workers", "--topic", "orders")
+    assert result.exit_code == 3
+    assert result.stderr == (
+        "shareproxy: b:9092: connection refused; check that the brokers run, and --bootstrap-server\n"
+    )
+
+
 def test_a_broker_may_refuse_a_deletion(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its words are passed on."""
     result = run(monkeypatch, deletion(code=29), "offsets", "delete", "workers", "--topic", "orders", "--execute")

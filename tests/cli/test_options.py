@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from shareproxy.cli.main import app
-from shareproxy.cli.options import settings_from, topic_selection
+from shareproxy.cli.options import Connection, settings_from, topic_selection
 from shareproxy.config import ConfigError, flag_name
 
 
@@ -59,3 +60,13 @@ def test_seconds_among_the_settings_have_an_end_too(
     monkeypatch.delenv(variable)
     with pytest.raises(ConfigError, match=f"{flag_name(key)}: must be a number of seconds"):
         settings_from(None, {"bootstrap_server": "b:9092", key: float(number)})
+
+
+def test_flags_of_the_connection_go_over_environment_and_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What was not given is taken from there, and other flags go with them."""
+    file = tmp_path / "shareproxy.toml"
+    file.write_text('bootstrap_server = "file:9092"\nclient_id = "me"\n')
+    monkeypatch.setenv("SHAREPROXY_BOOTSTRAP_SERVER", "environment:9092")
+    settings = Connection("flag:9092", None, str(file)).settings({"timeout": 7.0})
+    assert (settings.bootstrap_server, settings.client_id, settings.timeout) == ("flag:9092", "me", 7.0)
+    assert Connection(None, None, str(file)).settings({}).bootstrap_server == "environment:9092"

@@ -31,6 +31,14 @@ def test_the_exit_code_stays_when_output_has_nowhere_to_go(redirection: str) -> 
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("page", ["--help", "--version", "lag --help"])
+def test_a_page_that_cannot_be_written_is_a_sentence(page: str) -> None:
+    """Click prints it, before there is a command."""
+    done = shell(f"{sys.executable} -m shareproxy {page} >/dev/full")
+    assert done.returncode == 1
+    assert done.stderr == "shareproxy: the answer cannot be written: No space left on device\n"
+
+
 def test_ctrl_c_while_loading_is_silent() -> None:
     """Python's own answer would be a traceback."""
     code = "import os, signal; import shareproxy.cli.start; os.kill(os.getpid(), signal.SIGINT)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -141,3 +142,50 @@ def test_bad_input_a_sink_that_fails_ends_with_1_and_a_sentence(tmp_path: Path, 
             f"shareproxy: connector 'orders', task 0: the sink's {method} failed: RuntimeError: {method} does not work"
         ]
     assert "Traceback" not in log.read_text()
+
+
+def test_without_read_on_its_topics_it_ends_with_4_and_says_what_is_missing(tmp_path: Path) -> None:
+    """It may have the group, so that only the fetch tells; a denial that stays is no reason to go on trying."""
+    with SimulatedCluster() as cluster:
+        cluster.create_topic("orders", 1)
+        with cluster.fail(78, 29, topic="orders"):
+            done = subprocess.run(
+                sink_command(config(tmp_path, cluster.bootstrap_servers)),
+                capture_output=True,
+                text=True,
+                timeout=60,
+                env={**clean_environment(), "PYTHONPATH": str(ROOT)},
+                check=False,
+            )
+
+    sentences = [line for line in done.stderr.splitlines() if line.startswith("shareproxy: ")]
+    assert (done.returncode, len(sentences)) == (4, 1), done.stderr
+    assert sentences[0].startswith(
+        "shareproxy: connector 'orders', task 0: this user may not read topic 'orders': READ on the topic is needed"
+    )
+
+
+@pytest.mark.parametrize(("more", "code"), [((), 0), (("--check",), 130)])
+def test_interrupted_before_it_has_reached_a_broker(tmp_path: Path, more: tuple[str, ...], code: int) -> None:
+    """Told to stop, it stops, and nothing is left undone; an answer that was asked for does not come."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        file = config(tmp_path, f"127.0.0.1:{silent.getsockname()[1]}")
+        process = subprocess.Popen(
+            [*sink_command(file), *more],
+            stderr=subprocess.DEVNULL,
+            env={**clean_environment(), "PYTHONPATH": str(ROOT)},
+        )
+        try:
+            silent.settimeout(30)
+            connection, _ = silent.accept()  # it listens to signals now
+            with connection:
+                process.send_signal(signal.SIGINT)
+                assert process.wait(30) == code
+        finally:
+            process.kill()
+            process.wait()
+
+
+def sink_command(file: Path) -> list[str]:
+    """Return what runs it in a process of its own."""
+    return [sys.executable, "-m", "shareproxy", "sink", "--config", str(file)]

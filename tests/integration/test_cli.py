@@ -163,7 +163,9 @@ def test_describe_without_rights_says_which_are_missing(
     alice = write_properties(tmp_path, client_properties("alice", "alice-secret"))
     servers = secure_kafka.listeners["SASL_PLAINTEXT"]
 
-    done = run_shareproxy("describe", group, "--bootstrap-server", servers, "--command-config", alice)
+    done = run_shareproxy(
+        "describe", group, "--bootstrap-server", servers, "--command-config", alice, "--timeout", "30"
+    )
 
     assert done.returncode == 0, done.stderr
     assert re.search(f"{topic}-0  [02] .. 11\n", done.stdout), done.stdout

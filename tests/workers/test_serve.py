@@ -33,6 +33,7 @@ pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="workers need Linux"),
 ]
 PATIENCE = 90.0  # seconds
+ADVICE = "; choose another address, or end what uses it"
 ONE_AND_TWO = pytest.mark.parametrize(
     "flags", [("--event-loop", "asyncio"), ("--workers", "2", "--event-loop", "uvloop")], ids=["alone", "workers"]
 )
@@ -292,7 +293,7 @@ def test_taken_port_is_named_once() -> None:
         done = run_shareproxy("serve", *flags)
 
     assert done.returncode == 1
-    assert done.stderr == f"shareproxy: cannot listen on {HOST}:{port}: Address already in use\n"
+    assert done.stderr == f"shareproxy: cannot listen on {HOST}:{port}: Address already in use{ADVICE}\n"
 
 
 def test_of_two_services_that_start_together_one_serves(tmp_path: Path) -> None:
@@ -315,7 +316,9 @@ def test_of_two_services_that_start_together_one_serves(tmp_path: Path) -> None:
         wait_until(lambda: '"serving"' in logs[1 - refused].read_text(), "the other one serves", PATIENCE)
 
         assert both[refused].returncode == 1
-        assert logs[refused].read_text() == f"shareproxy: cannot listen on {HOST}:{ports[0]}: Address already in use\n"
+        assert logs[refused].read_text() == (
+            f"shareproxy: cannot listen on {HOST}:{ports[0]}: Address already in use{ADVICE}\n"
+        )
         assert both[1 - refused].poll() is None
 
 
