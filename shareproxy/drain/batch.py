@@ -86,10 +86,10 @@ class RecordBatch(Sequence[ShareRecord]):
 class _Portion:
     """What one answer brought of one partition, and how much of it was handed out."""
 
-    __slots__ = ("at", "lot", "records")
+    __slots__ = ("at", "lot", "number", "records")
 
-    def __init__(self, lot: HeldLot, records: list[ShareRecord]) -> None:
-        self.lot, self.records, self.at = lot, records, 0
+    def __init__(self, lot: HeldLot, records: list[ShareRecord], number: int) -> None:
+        self.lot, self.records, self.number, self.at = lot, records, number, 0
 
 
 class RecordBuffer:
@@ -97,12 +97,14 @@ class RecordBuffer:
 
     def __init__(self) -> None:
         self._portions: deque[_Portion] = deque()
+        self._added = 0
         self.count = 0
 
     def add(self, lot: HeldLot, records: list[ShareRecord]) -> None:
         """Take records of one lot."""
         if records:
-            self._portions.append(_Portion(lot, records))
+            self._added += 1
+            self._portions.append(_Portion(lot, records, self._added))
             self.count += len(records)
 
     def clear(self) -> None:
@@ -110,18 +112,31 @@ class RecordBuffer:
         self._portions.clear()
         self.count = 0
 
-    def release_all(self) -> list[tuple[TopicPartition, tuple[OffsetRange, ...]]]:
-        """Give everything back to the group, and return what that was."""
+    @property
+    def place(self) -> tuple[int, int]:
+        """Return something that changes whenever records are handed out, or the first of them come."""
+        return (self._portions[0].number, self._portions[0].at) if self._portions else (0, 0)
+
+    def release_fresh(self) -> list[tuple[TopicPartition, tuple[OffsetRange, ...]]]:
+        """Give what was delivered for the first time back to the group, and return what that was.
+
+        The rest stays: each release spends an attempt, and brokers give up what was released too often, seen or not.
+        """
         released = []
+        kept: deque[_Portion] = deque()
         for portion in self._portions:
             lot = portion.lot
-            offsets = [record.offset for record in portion.records[portion.at :] if lot.is_open(record.offset)]
-            ranges = tuple(joined((offset, offset) for offset in offsets))
+            rest = [record for record in portion.records[portion.at :] if lot.is_open(record.offset)]
+            fresh = (record.offset for record in rest if record.delivery_count == 1)
+            ranges = tuple(joined((offset, offset) for offset in fresh))
             for first, last in ranges:
                 lot.acknowledge_all(first, last, Acknowledgement.RELEASE)
             if ranges:
                 released.append((lot.acks.name, ranges))
-        self.clear()
+            portion.records, portion.at = [record for record in rest if record.delivery_count > 1], 0
+            if portion.records:
+                kept.append(portion)
+        self._portions, self.count = kept, sum(len(portion.records) for portion in kept)
         return released
 
     def drop_lost(self, now: float) -> list[tuple[TopicPartition, OffsetRange]]:
@@ -162,6 +177,8 @@ class RecordBuffer:
         stretches = []
         while self._portions and most > 0:
             portion = self._portions[0]
+            if records is not None and LOST in portion.lot.marks:
+                break  # the next call looks at what is left of it
             left = len(portion.records) - portion.at
             if left <= most:
                 part = portion.records[portion.at :] if portion.at else portion.records

@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 import random
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
+from math import inf
 from typing import Final, NamedTuple, Protocol
 
 from shareproxy.cluster.addresses import Address
@@ -49,8 +50,17 @@ from shareproxy.protocol.errors import error_name
 from shareproxy.protocol.ids import NodeId
 from shareproxy.protocol.messages import ShareAcknowledgeRequest, ShareFetchRequest
 
-# acknowledgements that no fetch takes along go by themselves after this time
+# acknowledgements that no fetch takes along go by themselves after this time, looked at twice in it
 LINGER_SECONDS: Final = 0.1
+LINGER_MS: Final = round(LINGER_SECONDS * 1000)
+# Where records come one by one, a fetch takes no acknowledgements along: the broker would keep the records back until
+# those are written down, some 10 ms. So many of them do go along: a partition has 2,000 locks.
+MOST_LEFT: Final = 250
+# A fetch that nobody waits for finds nothing: the next such one follows after this time. A broker could wait in our
+# place, but so would acknowledgements.
+QUIET_SECONDS: Final = 0.1
+# with so many records in an answer the next request is written before they are decoded, and the broker works meanwhile
+MANY_RECORDS: Final = 100
 # seconds for one attempt to connect, login included
 CONNECT_SECONDS: Final = 5.0
 JITTER: Final = 0.2
@@ -63,12 +73,10 @@ class Room(NamedTuple):
 
     Attributes:
         waits: whether the broker may wait for records; else it answers with what there is.
-        full: whether more are wanted, but no more may be held.
     """
 
     records: int
     waits: bool = True
-    full: bool = False
 
 
 NO_ROOM: Final = Room(0)
@@ -131,6 +139,12 @@ class BrokerLoop:
         self.node_id, self.session = node_id, session
         self.has_more = False
         """Whether the last fetch brought about as many records as it asked for."""
+        self.lost: str | None = None
+        """Why this broker cannot be reached; `None` while it can, or nobody tried."""
+        self._quiet_until = -inf
+        self.undecoded = 0
+        """How many offsets came with the last answer and are not handed on yet."""
+        self._fresh: list[tuple[HeldLot, AcquiredRecords]] = []
         self._owner = owner
         self._security, self._client_id, self._request_timeout = security, client_id, request_timeout
         self._key_deserializer, self._value_deserializer = deserializers
@@ -144,6 +158,7 @@ class BrokerLoop:
         self._wake = asyncio.Event()
         self._linger: asyncio.TimerHandle | None = None
         self._reopening: SessionReopened | None = None
+        self._connection: Connection | None = None
 
     # the consumer calls these
 
@@ -171,6 +186,11 @@ class BrokerLoop:
         self._wake.set()
 
     @property
+    def busy(self) -> bool:
+        """Whether an answer is here that was not looked at, or a request that is not written yet."""
+        return self.session.in_flight and self._connection is not None and self._connection.idle
+
+    @property
     def open_count(self) -> int:
         """Return how many offsets are held that nobody has acknowledged yet, whether handed out or not."""
         return sum(lot.open for acks in self._acks.values() for lot in acks.lots)
@@ -185,9 +205,11 @@ class BrokerLoop:
                 connection = await self._connect()
                 if connection is None:
                     continue
+                self._connection = connection
                 try:
                     end = await self._serve(connection)
                 finally:
+                    self._connection = None
                     await connection.close()
                 if end is not None and not end.final and not self._closing:
                     await self._pause(end.retry_after)
@@ -221,6 +243,7 @@ class BrokerLoop:
         """Deal with a broker that cannot be reached."""
         outcome = self.session.on_lost(asyncio.get_running_loop().time(), reason)
         self._take(outcome)
+        self.lost = reason
         if outcome.end is None:
             self._end_session(reason)
         self._owner.tell(BrokerLost(self.node_id, reason))
@@ -240,46 +263,60 @@ class BrokerLoop:
                 session.begin_close()
             if connection.closed:
                 return self._line_lost(f"node {self.node_id} closed the connection")
-            room = NO_ROOM if self._closing else self._room()
+            room = NO_ROOM if self._closing else self._owner.room(self)
+            quiet = room.records > 0 and not room.waits and now < self._quiet_until
+            if quiet:
+                room = NO_ROOM
             if connection.worn:
                 # its login ends soon: let nothing more be held on it, and go on with a new one
                 if not session.held_count and not session.unconfirmed_count and not self._noted:
                     session.on_lost(now, "the login is renewed")
                     return None
                 room = NO_ROOM
-            if room.records or self._awaited or self._overdue or self._closing:
-                self._flush()  # else what was noted waits for a fetch that takes it along
-            request = session.next_request(
-                now, capacity=room.records, waiting=self._awaited, max_wait_ms=None if room.waits else 0
-            )
+            request = self._next_request(room, now)
             if request is None:
-                self._awaited = False
+                if self._fresh:
+                    self._decode()
+                    continue
                 if session.is_closed:
                     return None
-                await self._sleep(session.wake_at)
+                await self._sleep(min(session.wake_at or inf, self._quiet_until if quiet else inf))
                 continue
-            self._awaited = False
             end = await self._ask(connection, request, now)
             if end is not None:
                 return end
 
-    def _room(self) -> Room:
-        room = self._owner.room(self)
-        if room.full and self._noted:
-            self._flush()
-            room = self._owner.room(self)
-        return room
+    def _next_request(self, room: Room, now: float) -> SessionRequest | None:
+        overdue, awaited = self._overdue, self._awaited
+        if awaited or self._closing:
+            self._flush(whole=False)
+        elif overdue or (room.records and self._takes_along()):
+            self._flush(whole=True)  # else what was noted waits for a fetch that takes it along
+        wait_ms = None if room.waits else 0
+        if room.waits and self._noted and not self.has_more:
+            wait_ms = min(LINGER_MS, self.session.limits.max_wait_ms)
+        self._awaited = False
+        return self.session.next_request(
+            now, capacity=room.records, waiting=awaited or (overdue and not self.has_more), max_wait_ms=wait_ms
+        )
+
+    def _takes_along(self) -> bool:
+        """Return whether the next fetch shall carry what was noted."""
+        return self.has_more or self.session.held_count - self.open_count >= MOST_LEFT
 
     async def _ask(self, connection: Connection, request: SessionRequest, now: float) -> SessionEnd | None:
         session = self.session
+        exchange = self._exchange(connection, request, now + self._request_timeout)
         try:
-            answer = await self._exchange(connection, request, now + self._request_timeout)
+            answer = await (self._while_decoding(exchange) if self._fresh else exchange)
         except ClusterError as error:
             return self._line_lost(str(error))
         outcome = session.on_answer(answer, asyncio.get_running_loop().time())
+        self.lost = None
         if isinstance(request, ShareFetchRequest):
             brought = sum(last - first + 1 for each in outcome.acquired for first, last, _ in each.ranges)
             self.has_more = 0 < request.max_records <= 2 * brought
+            self._quiet_until = -inf if brought else asyncio.get_running_loop().time() + QUIET_SECONDS
         self._take(outcome)
         if outcome.end is not None:
             self._ended(outcome.end)
@@ -294,10 +331,22 @@ class BrokerLoop:
             return await connection.request(request, deadline=deadline, max_version=self.session.version)
         return await connection.request(request, deadline=deadline, max_version=self.session.version)
 
+    async def _while_decoding(self, exchange: Coroutine[None, None, SessionResponse]) -> SessionResponse:
+        """Have a request written, decode what the last answer brought, and return the answer."""
+        asking = asyncio.ensure_future(exchange)
+        try:
+            await asyncio.sleep(0)  # it is written now
+            await asyncio.sleep(0)  # and uvloop has given it to the socket
+            self._decode()
+            return await asking
+        finally:
+            asking.cancel()
+
     def _line_lost(self, reason: str) -> SessionEnd:
         outcome = self.session.on_lost(asyncio.get_running_loop().time(), reason)
         self._take(outcome)
         end = outcome.end or SessionEnd(EndReason.LINE_LOST, None, reason, False, 0.1)
+        self.lost = reason
         if not self._closing:
             self._owner.tell(BrokerLost(self.node_id, reason))
             self._owner.unreachable(self.node_id)
@@ -318,6 +367,7 @@ class BrokerLoop:
 
     def _end_session(self, reason: str) -> None:
         """Take it that nothing is held of this broker any more."""
+        self._decode()  # so that whoever hands them out tells of them
         for acks in self._acks.values():
             acks.lose_all(reason)
         self._noted.clear()
@@ -343,7 +393,9 @@ class BrokerLoop:
         for trouble in outcome.troubles:
             self._trouble(trouble)
         for acquired in outcome.acquired:
-            self._decode(acquired)
+            self._hand_over(acquired)
+        if self.undecoded < MANY_RECORDS:
+            self._decode()
         if outcome.results or outcome.locks_lost:
             self._owner.acknowledged()
 
@@ -358,14 +410,25 @@ class BrokerLoop:
             case Remedy.WAIT:
                 self._owner.tell(PartitionRefused(name, trouble.error_code, trouble.message))
 
-    def _decode(self, acquired: AcquiredRecords) -> None:
+    def _hand_over(self, acquired: AcquiredRecords) -> None:
         partition = acquired.partition
         acks = self._acks.get(partition)
         if acks is None:
             acks = PartitionAcks(partition, self.session, self._note, self.send_now, self._owner.unseen)
             self._acks[partition] = acks
             self._by_name.setdefault(partition.name, []).append(acks)
-        lot = acks.hand_over(acquired.ranges)
+        lot = acks.hand_over(acquired.ranges, acquired.pieces)
+        self._fresh.append((lot, acquired))
+        self.undecoded += lot.open
+
+    def _decode(self) -> None:
+        """Decode what came, and hand it on."""
+        fresh, self._fresh, self.undecoded = self._fresh, [], 0
+        for lot, acquired in fresh:
+            self._decode_lot(lot, acquired)
+
+    def _decode_lot(self, lot: HeldLot, acquired: AcquiredRecords) -> None:
+        partition = acquired.partition
         try:
             decoded = decode_acquired(
                 acquired.records,
@@ -395,27 +458,26 @@ class BrokerLoop:
     def _note(self, acks: PartitionAcks) -> None:
         self._noted.append(acks)
         if self._linger is None and not self._closing:
-            self._linger = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._lingered)
+            self._linger = asyncio.get_running_loop().call_later(LINGER_SECONDS / 2, self._lingered)
 
     def _lingered(self) -> None:
         self._linger = None
-        if self._noted:
-            self._overdue = True
-            self._wake.set()
+        if self._noted and not self._closing:
+            if sum(acks.grow_old() for acks in self._noted):  # each of them has to be told
+                self._overdue = True
+            self._linger = asyncio.get_running_loop().call_later(LINGER_SECONDS / 2, self._lingered)
+            self._wake.set()  # also for those who wait because no more may be held
 
-    def _flush(self) -> None:
-        if self._linger is not None and not self._noted:
-            self._linger.cancel()
-            self._linger = None
+    def _flush(self, *, whole: bool) -> None:
+        """Give what was noted to the session; `whole` keeps parts of pieces back that have not waited long."""
         noted, self._noted = self._noted, []
         self._overdue = False
-        for acks in noted:
-            acks.flush()
+        self._noted += [acks for acks in noted if not acks.flush(whole=whole)]
 
-    async def _sleep(self, until: float | None) -> None:
+    async def _sleep(self, until: float = inf) -> None:
         if self._wake.is_set():
             return
-        if until is None:
+        if until == inf:
             await self._wake.wait()
             return
         until = max(until, asyncio.get_running_loop().time() + SHORTEST_SLEEP)
@@ -427,7 +489,7 @@ class BrokerLoop:
         """Wait until there is something to serve; the connection to a broker without partitions need not be kept."""
         self._wake.clear()
         if not self._closing:
-            await self._sleep(None)
+            await self._sleep()
 
     async def _pause(self, seconds: float) -> None:
         """Wait before the next attempt; closing cuts it short."""

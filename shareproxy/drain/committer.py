@@ -91,7 +91,7 @@ class ReconcilingCommitter:
         finish_timeout: seconds that a rebalance or `close` waits for records in hand to be finished.
         commit_timeout: seconds for one commit.
         stops: first offset that is not read any more, by partition, for reading to an end.
-        on_commit: called with each result, also where nothing was sent; it must be quick.
+        on_commit: called with each result, also where nothing was sent; it must be quick, and what it raises is logged.
 
     Raises:
         WrongArgument: the consumer commits by itself, or has no group.
@@ -290,6 +290,12 @@ class ReconcilingCommitter:
                     with suppress(TimeoutError):
                         async with asyncio.timeout_at(self._due):
                             await self._wake.wait()
+        except Exception as error:  # a bug: whoever waits must not do so for ever
+            while self._commits:
+                waiting = self._commits.popleft().answer
+                if not waiting.done():
+                    waiting.set_exception(error)
+            raise
         finally:
             while self._polls:
                 answer = self._polls.popleft().answer

@@ -31,7 +31,7 @@ from shareproxy.drain.lot import HeldLot
 from shareproxy.drain.membership import Assignment, Membership, new_member_id
 from shareproxy.drain.membership_loop import MembershipLoop
 from shareproxy.drain.model import AckResults, AcquireMode, TopicPartition
-from shareproxy.drain.pace import Pace
+from shareproxy.drain.pace import Pace, asked_ahead
 from shareproxy.drain.placement import Placed, Placement
 from shareproxy.drain.record import ShareRecord
 from shareproxy.drain.session import FetchLimits, PartitionTrouble, ShareSession
@@ -43,6 +43,11 @@ from shareproxy.protocol.messages import ShareAcknowledgeRequest
 RENEW_VERSION: Final = 2
 # seconds, until a broker has told
 USUAL_LOCK: Final = 30.0
+# part of the time for closing that is kept for leaving the group, however silent a broker is: partitions would else be
+# assigned to nobody until the member's session is over
+GOODBYE_SHARE: Final = 0.2
+# of the event loop, for an answer that has come and the request that follows it, before a caller gets its records
+MOST_TURNS: Final = 10
 # answers kept for the next commit; a caller who never commits has no use for them
 MOST_UNSEEN: Final = 1_000
 
@@ -57,16 +62,18 @@ class ShareConsumer:
     Args:
         bootstrap_servers: `"host:port[,host:port…]"`, or several `"host:port"`.
         group: name of the share group.
-        topics: by name; share groups have no patterns.
+        topics: by name; share groups have no patterns. One that may not be read stops the consumer: its error names it.
         security: how connections are secured; not together with `command_config`.
         command_config: path of a Java client property file with `security.protocol` and so on.
         max_records: of one batch at most; also what one fetch asks a broker for, unless `prefetch` is on.
         acquire_mode: `batch` takes whole producer batches (quick; what is above `max_records` waits here), `record`
             keeps to the number (Kafka 4.2; older brokers take whole batches all the same).
-        max_wait: seconds that a broker may wait for records; results of acknowledgements may wait as long.
+        max_wait: seconds that a broker may wait for records, half a lock at most; results of acknowledgements may wait
+            as long.
         max_bytes: of one fetch; a larger first batch comes all the same.
         capacity: records held and not yet acknowledged at which nothing more is fetched.
-        prefetch: fetch while the caller works, as many as `capacity` lets. Quicker; takes records from idle members.
+        prefetch: always fetch while the caller works, as many as `capacity` lets; takes records from idle members.
+            Without it that is done for a quick caller only, as many as it works off in a moment.
         acknowledgement: `explicit`, or `implicit`: whatever was handed out before is accepted with the next call.
         renew: prolong locks by itself, at half their time, while records are held (Kafka 4.2).
         key_deserializer: makes a key of bytes; what it raises is in `record.error`. A function, or the name of one:
@@ -80,6 +87,7 @@ class ShareConsumer:
 
     Attributes:
         notes: sentences on what the property file says and is not used here.
+        deserializers: what makes keys and values of bytes; `None` leaves them as they are.
 
     Raises:
         WrongArgument: an argument cannot be used; says what to write.
@@ -134,7 +142,7 @@ class ShareConsumer:
         )
         self.notes = settings.notes
         self._implicit = settings.acknowledging is Acknowledging.IMPLICIT
-        self._deserializers = (
+        self.deserializers = (
             deserializer("key_deserializer", key_deserializer),
             deserializer("value_deserializer", value_deserializer),
         )
@@ -205,7 +213,10 @@ class ShareConsumer:
 
     @property
     def can_renew(self) -> bool:
-        """Return whether locks can be prolonged (Kafka 4.2, and the group allows it)."""
+        """Return whether the brokers can prolong locks (Kafka 4.2).
+
+        A group may forbid it (`share.renew.acknowledge.enable`, Kafka 4.4); the answer to a renewal says so then.
+        """
         sessions = [loop.session for loop in self._loops.values() if loop.session.is_open]
         return all(session.can_renew for session in sessions) if sessions else self._renews
 
@@ -214,8 +225,19 @@ class ShareConsumer:
         """Return how many records are held here and not yet acknowledged, those not yet handed out included."""
         return sum(loop.session.held_count for loop in self._loops.values())
 
+    @property
+    def lost(self) -> str | None:
+        """Return why no records can come now: no broker that has any for us is reached; `None` while one is."""
+        serving = [loop for loop in self._loops.values() if not loop.session.is_idle]
+        if not serving or any(loop.lost is None for loop in serving):
+            return None
+        return "; ".join(f"node {loop.node_id}: {loop.lost}" for loop in serving)
+
     async def start(self) -> None:
         """Join the group; partitions are assigned a moment later.
+
+        A new group that starts at `latest` gets what is written from the first call for records on: brokers look up
+        where a partition starts when it is first fetched. Set `share.auto.offset.reset` to `earliest` to miss nothing.
 
         Raises:
             CannotReach: no broker answers.
@@ -302,6 +324,8 @@ class ShareConsumer:
             try:
                 await self._records(self._settings.max_records, None)
             except ConsumerClosed:
+                if not self._closed:
+                    raise  # it was never started: an end would look like an empty queue
                 raise StopAsyncIteration from None
             self._pace.handed(self._buffer.front, asyncio.get_running_loop().time())
             record = self._buffer.take_first()
@@ -357,22 +381,15 @@ class ShareConsumer:
 
     def room(self, loop: BrokerLoop) -> Room:
         """Return how many records may be asked for now."""
-        settings, ready = self._settings, max(self._buffer.count - self._taking, 0)
-        ahead = self._pace.ahead if loop.has_more else 0
-        waits = True
-        if settings.prefetch and ready <= settings.capacity // 2:
-            wanted = settings.capacity
-        elif self._waiting and not ready:
-            wanted = max(ahead, *self._waiting.values())
-        elif ready <= ahead // 2 and ahead:
-            wanted, waits = ahead, False
-        else:
+        settings = self._settings
+        ready = max(self._ready - self._taking, 0)
+        ahead = settings.capacity if settings.prefetch else self._pace.ahead if loop.has_more else 0
+        free = settings.capacity - self._open
+        # where nobody waits for records, acknowledgements shall not wait for a parked fetch
+        waits = bool(self._waiting) and not ready
+        wanted = max(ahead, *self._waiting.values()) if waits else asked_ahead(ahead, ready, free)
+        if min(wanted, free) <= 0 or self._error is not None:
             return NO_ROOM
-        if self._error is not None:
-            return NO_ROOM
-        free = settings.capacity - self.held
-        if free <= 0:
-            return Room(0, full=True)
         # a part for each broker: one that waits for records must not keep the others from being asked
         serving = sum(not other.session.is_idle for other in self._loops.values())
         return Room(min(wanted, max(free // max(serving, 1), 1)), waits)
@@ -427,8 +444,17 @@ class ShareConsumer:
                 del self._waiting[waiter]
 
     def _note_pace(self) -> None:
-        held = sum(loop.open_count for loop in self._loops.values())
-        self._pace.asked(asyncio.get_running_loop().time(), done=held == self._buffer.count)
+        self._pace.asked(asyncio.get_running_loop().time(), done=self._open == self._ready)
+
+    @property
+    def _open(self) -> int:
+        """How many offsets are held that the caller has not acknowledged, handed out or not."""
+        return sum(loop.open_count for loop in self._loops.values())
+
+    @property
+    def _ready(self) -> int:
+        """How many of them were not handed out."""
+        return self._buffer.count + sum(loop.undecoded for loop in self._loops.values())
 
     async def _fetch_ahead(self, most: int) -> None:
         """Let a fetch go out before the caller gets its next records: it may never let go of the loop."""
@@ -436,7 +462,13 @@ class ShareConsumer:
             self._taking = most
             self._look_around()
             try:
-                await asyncio.sleep(0)  # nothing has been taken yet, so that being cancelled here loses nothing
+                # nothing has been taken yet, so that being cancelled here loses nothing
+                await asyncio.sleep(0)
+                for _ in range(MOST_TURNS):
+                    if not any(broker.busy for broker in self._loops.values()):
+                        break
+                    await asyncio.sleep(0)
+                await asyncio.sleep(0)  # what was written is with the socket now; uvloop takes a turn for that
             finally:
                 self._taking = 0
 
@@ -444,18 +476,21 @@ class ShareConsumer:
         """See to it that records are not kept here for a caller who does not come for them."""
         if self._surplus is None:
             after = self.lock_duration or USUAL_LOCK
-            self._surplus = asyncio.get_running_loop().call_later(after, self._give_surplus_back, after)
+            loop = asyncio.get_running_loop()
+            self._surplus = loop.call_later(after, self._give_surplus_back, after, self._buffer.place)
 
-    def _give_surplus_back(self, after: float) -> None:
+    def _give_surplus_back(self, after: float, place: tuple[int, int]) -> None:
         self._surplus = None
         if not self._buffer.count or self._closed:
             return
         loop = asyncio.get_running_loop()
-        if self._waiting or loop.time() - self._pace.asked_at < after:
+        # who takes one record after the other asks for more only now and then
+        comes = self._waiting or self._buffer.place != place or loop.time() - self._pace.asked_at < after
+        if not comes:
+            for partition, ranges in self._buffer.release_fresh():
+                self._events.tell(RecordsGivenBack(partition, ranges))
+        if self._buffer.count:
             self._watch_surplus()
-            return
-        for partition, ranges in self._buffer.release_all():
-            self._events.tell(RecordsGivenBack(partition, ranges))
 
     def _drop_lost(self, now: float) -> None:
         for partition, lost in self._buffer.drop_lost(now):
@@ -511,7 +546,7 @@ class ShareConsumer:
             security=settings.security,
             client_id=settings.client_id,
             request_timeout=settings.request_timeout,
-            deserializers=self._deserializers,
+            deserializers=self.deserializers,
         )
 
     def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
@@ -531,7 +566,8 @@ class ShareConsumer:
         try:
             for broker in self._loops.values():
                 broker.begin_close()
-            await self._wait_for([name for name in self._tasks if name.startswith("node ")], deadline)
+            goodbye = self._settings.close_timeout * GOODBYE_SHARE
+            await self._wait_for([name for name in self._tasks if name.startswith("node ")], deadline - goodbye)
             if "heartbeats" in self._tasks:
                 self._membership.leave()
                 await self._wait_for(["heartbeats"], deadline)
@@ -551,6 +587,7 @@ class ShareConsumer:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         self._buffer.clear()
+        self._delivered.clear()  # through their lots they refer to this, and no collector looks at records
         self._wake_waiting()
         self._events.end()
         if self._cluster is not None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Any, Final
 
 import msgspec
+import structlog
 from aiokafka import AIOKafkaConsumer
 from aiokafka.abc import ConsumerRebalanceListener
 
@@ -25,12 +26,17 @@ from shareproxy.drain.commit_results import CommitResult, CommitStats
 from shareproxy.drain.committer import ReconcilingCommitter
 from shareproxy.drain.consumer_group_check import check_consumer_group
 from shareproxy.drain.consumer_keys import ConsumeSettings
+from shareproxy.drain.deferred import Converting
 from shareproxy.drain.deserializers import Deserializer
+from shareproxy.drain.kept_errors import without_frames
 from shareproxy.drain.model import Headers, TimestampType, TopicPartition
+from shareproxy.drain.record_words import where
 from shareproxy.drain.sink import Outcome
 from shareproxy.drain.source import NotSettled, Settled, SourceRecord
 
 _WENT_AWAY: Final = "the partition went to another member before the commit"
+# how long records wait before their schemas are asked about again; a poll in between keeps the member in the group
+_SCHEMA_SECONDS: Final = 0.05
 _TIMESTAMP_TYPES: Final = (TimestampType.CREATE, TimestampType.LOG_APPEND)
 
 
@@ -115,6 +121,8 @@ class ConsumerGroupSource:
         self._settings, self._topics = settings, tuple(topics)
         self._security, self._client_id, self._task = security, client_id, task
         self._key, self._value = key_deserializer, value_deserializer
+        self._converting = Converting(key_deserializer, value_deserializer)
+        self._trouble: str | None = None
         self._make, self._check = make_consumer, check
         self._committer: ReconcilingCommitter | None = None
         self._again: deque[GroupRecord] = deque()  # released: they come first, in their order
@@ -165,6 +173,11 @@ class ConsumerGroupSource:
         """What became of the commits; `None` before the group was joined."""
         return None if self._committer is None else self._committer.stats
 
+    @property
+    def denied(self) -> Set[str]:
+        """It is not known by topic."""
+        return frozenset()
+
     def why_not_ready(self) -> str | None:
         """Return why no records can come now, in a sentence; `None` if all is well."""
         if self._committer is None or self._closed:
@@ -174,6 +187,8 @@ class ConsumerGroupSource:
                 f"group {self.group!r} has assigned no partition to this member; a consumer group gives each partition "
                 "to one member, and none to those beyond their number"
             )
+        if self._trouble is not None:
+            return f"records of group {self.group!r} wait: {self._trouble}"
         return None
 
     async def start(self) -> None:
@@ -197,8 +212,13 @@ class ConsumerGroupSource:
             commit_timeout=self._settings.request_timeout,
             on_commit=self._committed,
         )
-        with translated(self.group, self._topics):
-            await committer.start()
+        await self._converting.start()
+        try:
+            with translated(self.group, self._topics):
+                await committer.start()
+        except BaseException:
+            await self._converting.close()
+            raise
         self._committer = committer
 
     async def _look(self) -> None:
@@ -213,19 +233,19 @@ class ConsumerGroupSource:
         committer = self._joined()
         with translated(self.group, self._topics):
             if self._again:
-                return await self._get_again(committer, max_records, timeout)
+                again = await self._get_again(committer, max_records, timeout)
+                return await self._converted(again, timeout) if self._converting.needed else again
             found = await committer.getmany(timeout_ms=int(timeout * 1000), max_records=max_records)
-        return [self._record(record) for records in found.values() for record in records]
+        fresh = [self._record(record) for records in found.values() for record in records]
+        return await self._converted(fresh, timeout) if self._converting.needed else fresh
 
     def settle(self, records: Sequence[SourceRecord], outcome: Outcome, *, delay: float = 0.0) -> None:
         """Note what became of records; see `RecordSource`."""
         committer = self._joined()
         if outcome is Outcome.RELEASE:
-            again = [record for record in records if TopicPartition(record.topic, record.partition) in self._ours()]
+            again = [_handed_out_again(record) for record in records if self._is_ours(record)]
             self._counts[2] += len(again)
-            merged = [*self._again, *(_handed_out_again(record) for record in again)]
-            self._again = deque(sorted(merged, key=lambda record: (record.topic, record.partition, record.offset)))
-            self._again_at = max(self._again_at, asyncio.get_running_loop().time() + delay)
+            self._keep(again, delay)
             return
         late: Counter[TopicPartition] = Counter()
         for record in records:
@@ -271,6 +291,26 @@ class ConsumerGroupSource:
         if not closing.done():
             closing.cancel()
         await asyncio.gather(closing, return_exceptions=True)
+        await self._converting.close()
+
+    async def _converted(self, records: Sequence[SourceRecord], timeout: float) -> Sequence[SourceRecord]:
+        """Hand on what can be read; what waits for its schema comes again first."""
+        ready, waiting = await self._converting.convert_soon(records, len(records), timeout)
+        if waiting:
+            self._keep([_group_record(record) for record in waiting if self._is_ours(record)], _SCHEMA_SECONDS)
+        trouble = self._converting.trouble if waiting else None
+        if trouble != self._trouble:
+            self._trouble = trouble
+            if trouble is not None:
+                structlog.get_logger().warning("records wait for their schemas", records=where(waiting), why=trouble)
+        # a rebalance may have taken some meanwhile
+        return [record for record in ready if self._is_ours(record)]
+
+    def _keep(self, records: Sequence[GroupRecord], delay: float) -> None:
+        """Let records come again, before all others."""
+        merged = [*self._again, *records]
+        self._again = deque(sorted(merged, key=lambda record: (record.topic, record.partition, record.offset)))
+        self._again_at = max(self._again_at, asyncio.get_running_loop().time() + delay)
 
     async def _get_again(
         self, committer: ReconcilingCommitter, max_records: int, timeout: float
@@ -290,7 +330,7 @@ class ConsumerGroupSource:
             key = key if key is None or self._key is None else self._key(key)
             value = value if value is None or self._value is None else self._value(value)
         except Exception as problem:  # a converter may raise anything: one record must not stop the others
-            key, value, error = None, None, problem
+            key, value, error = None, None, without_frames(problem)
         return GroupRecord(
             record.topic,
             record.partition,
@@ -328,17 +368,21 @@ class ConsumerGroupSource:
                 self._lost.append(NotSettled(partition, len(waiting), None, _WENT_AWAY))
         self._unconfirmed.clear()
 
-    def _ours(self) -> frozenset[TopicPartition]:
-        return self._joined().assignment
+    def _is_ours(self, record: SourceRecord) -> bool:
+        return TopicPartition(record.topic, record.partition) in self._joined().assignment
 
     def _joined(self) -> ReconcilingCommitter:
         assert self._committer is not None, "start comes first"
         return self._committer
 
 
-def _handed_out_again(record: SourceRecord) -> GroupRecord:
+def _group_record(record: SourceRecord) -> GroupRecord:
     assert isinstance(record, GroupRecord)
-    return msgspec.structs.replace(record, delivery_count=record.delivery_count + 1)
+    return record
+
+
+def _handed_out_again(record: SourceRecord) -> GroupRecord:
+    return msgspec.structs.replace(_group_record(record), delivery_count=record.delivery_count + 1)
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types

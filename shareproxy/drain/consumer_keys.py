@@ -14,6 +14,7 @@ from typing import Final, Literal
 import msgspec
 
 from shareproxy.config import ConfigError
+from shareproxy.drain.consumer_settings import LONGEST_WAIT
 
 WORKER_PREFIX: Final = "consumer."
 OVERRIDE_PREFIX: Final = "consumer.override."
@@ -80,7 +81,8 @@ CONSUMER_KEYS: Final[Mapping[str, ConsumerKey]] = {
     "share.acknowledgement.mode": ConsumerKey(
         "choice",
         "explicit",
-        "`explicit` waits for the broker's answer after each put; `implicit` lets the next poll go ahead of it",
+        "`explicit` asks for the broker's answer after each put, every 0.1 s where puts are quicker, and waits for it "
+        "before it asks again; `implicit` never waits",
         "share",
         ("explicit", "implicit"),
     ),
@@ -262,6 +264,12 @@ def _settings(
     def number(key: str, default: int) -> int:
         return int(values.get(key, default))
 
+    max_wait = number("fetch.max.wait.ms", 500)
+    if in_share and max_wait > LONGEST_WAIT * 1000:
+        raise ConfigError(
+            f"{source['fetch.max.wait.ms']}: with a share group choose {LONGEST_WAIT * 1000:.0f} at most: results of "
+            "acknowledgements may wait as long"
+        )
     acknowledgement: Literal["explicit", "implicit"] = "explicit"
     if values.get("share.acknowledgement.mode") == "implicit":
         acknowledgement = "implicit"
@@ -276,7 +284,7 @@ def _settings(
         client_id=text("client.id"),
         client_rack=text("client.rack"),
         max_records=number("max.poll.records", 500),
-        max_wait=number("fetch.max.wait.ms", 500) / 1000,
+        max_wait=max_wait / 1000,
         max_bytes=number("fetch.max.bytes", 52_428_800),
         request_timeout=number("request.timeout.ms", 30_000) / 1000,
         acknowledgement=acknowledgement,

@@ -33,6 +33,10 @@ class CannotDeserialize(ValueError):  # noqa: N818 - the name says what happened
         super().__init__(f"{shown} is not {what}" + (f": {problem}" if problem else ""))
 
 
+class RecordAtFault(ValueError):  # noqa: N818 - the name says what happened
+    """A record cannot be read; the text says why, and holds nothing of what the record holds."""
+
+
 def as_string(data: bytes) -> str:
     """Return text in UTF-8.
 

@@ -113,6 +113,8 @@ class LockLost(ConsumerEvent, frozen=True):
 class RecordsGivenBack(ConsumerEvent, frozen=True):
     """Records waited here for longer than a lock, and nobody asked for them: they were released for others.
 
+    Only records that came for the first time are: each release spends a delivery attempt.
+
     Attributes:
         ranges: the offsets.
     """

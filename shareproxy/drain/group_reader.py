@@ -137,7 +137,10 @@ class GroupReader:
                 result = CommitResult(offsets, _confirmed(offsets, error), planned.unassigned, error)
                 self._count(result)
         if self._on_commit is not None:
-            self._on_commit(result)
+            try:
+                self._on_commit(result)
+            except Exception:  # a metric of the caller must not stop the reading (F16)
+                _log.exception("on_commit failed")
         return result
 
     async def _send(self, offsets: dict[TopicPartition, int]) -> Exception | None:

@@ -55,6 +55,10 @@ class HandlerConsumer(Protocol):
     def assignment(self) -> Collection[object]:
         """Partitions that records may come from."""
 
+    @property
+    def lost(self) -> str | None:
+        """Why no records can come now, where no broker is reached."""
+
     async def start(self) -> None:
         """Join the group."""
 

@@ -27,6 +27,8 @@ from shareproxy.drain.stopping import Stop, first_of
 LAST_ANSWERS_SECONDS: Final = 5.0
 # for a clean end after a second signal; a handler that goes on for longer after its cancellation is left to itself
 CANCEL_SECONDS: Final = 1.0
+# records that one line of the log names
+MOST_TOLD: Final = 20
 
 
 class HandlerWorker:
@@ -69,6 +71,8 @@ class HandlerWorker:
         self._broken: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         self._started = self._closed = False
         self._abandoned = 0
+        # those that the stop gives back although they were delivered before
+        self._given_back: list[HandledRecord] = []
 
     def why_not_ready(self) -> str | None:
         """Return why no records are worked on now, in a sentence."""
@@ -78,6 +82,8 @@ class HandlerWorker:
             return "the worker has not joined its group yet"
         if not self._consumer.assignment:
             return "no partitions are assigned to this worker yet; if that stays so, look whether its topics exist"
+        if self._consumer.lost is not None:
+            return f"no broker that has records for this worker is reached: {self._consumer.lost}"
         return None
 
     async def run(self) -> WorkerResult:
@@ -178,7 +184,7 @@ class HandlerWorker:
                     return
         except asyncio.CancelledError:
             if not self._is_lost(record):  # R20
-                self._note(record.release, "release")
+                self._give_back(record)
             raise
 
     async def _turn(self, record: HandledRecord, failures: int) -> Ended | None:
@@ -193,7 +199,7 @@ class HandlerWorker:
         self._counts.running += 1
         try:
             if self._stop.asked.is_set():
-                self._note(record.release, "release")
+                self._give_back(record)
                 return None
             if self._is_lost(record):
                 self._lost(record, begun=failures > 0)
@@ -310,6 +316,22 @@ class HandlerWorker:
 
     # the end
 
+    def _give_back(self, record: HandledRecord) -> None:
+        self._note(record.release, "release")
+        if record.delivery_count > 1:
+            self._given_back.append(record)
+
+    async def _tell_given_up(self) -> None:
+        """Say which of the records that the stop gave back nobody will get again."""
+        limit = await self._questions.delivery_limit() if self._given_back else 0
+        lost = [record for record in self._given_back if record.delivery_count >= limit]
+        if lost:
+            self._counts.given_up += len(lost)
+            shown = ", ".join(map(repr, lost[:MOST_TOLD]))
+            self._log.warning(
+                "stopped in the last delivery of records, the brokers give them up", count=len(lost), records=shown
+            )
+
     async def _wind_down(self, fetching: asyncio.Task[None] | None, graceful: bool) -> None:
         stop = self._stop
         if not stop.asked.is_set():
@@ -329,6 +351,7 @@ class HandlerWorker:
             await asyncio.wait(self._tasks, timeout=CANCEL_SECONDS)
         if self._started:
             await self._bounded(self._settling.settle(), LAST_ANSWERS_SECONDS)
+            await self._bounded(self._tell_given_up(), LAST_ANSWERS_SECONDS)
         self._closed = True
         self._call.stop()
         await self._bounded(self._consumer.close(), None)

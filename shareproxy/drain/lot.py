@@ -32,8 +32,13 @@ _NOTED_RUNS: Final = tuple(
     for kind in Acknowledgement
     if kind is not Acknowledgement.RENEW
 )
+# offsets with these marks are still to be acknowledged
+_UNDECIDED: Final = (bytes((OPEN,)), bytes((DELAYED,)))
 # a release that waits goes out this part of the lock before it ends, where locks cannot be renewed
 RELEASE_EARLY: Final = 0.1
+# A broker that is told of a part of what it handed over in one range keeps books on each offset of it from then on: its
+# answer takes four times as long (Kafka 4.4). Ranges smaller than this many offsets are taken together.
+SMALLEST_PIECE: Final = 100
 
 INVALID_RECORD_STATE: Final = 121
 _LOCK_LOST: Final = "not sent: the lock of these records is lost, they come again"
@@ -78,14 +83,18 @@ class PartitionAcks:
         self.lots: list[HeldLot] = []
         self._noted, self._provoke = noted, provoke
         self._dirty: list[HeldLot] = []
-        self._current: PendingAcks | None = None
         self._sent: list[_Sent] = []
         self._renewals: list[_Sent] = []
         self._later: dict[PendingAcks, tuple[asyncio.TimerHandle, Callable[[], None]]] = {}
 
-    def hand_over(self, ranges: Sequence[AcquiredRange]) -> HeldLot:
-        """Return a lot for offsets that were acquired; older lots that hold one of them have lost it."""
-        lot = HeldLot(self, ranges)
+    def hand_over(self, ranges: Sequence[AcquiredRange], pieces: Sequence[AcquiredRange] = ()) -> HeldLot:
+        """Return a lot for offsets that were acquired; older lots that hold one of them have lost it.
+
+        Args:
+            ranges: ascending.
+            pieces: how the broker cut them, if it did.
+        """
+        lot = HeldLot(self, ranges, pieces)
         if self.lots:
             self.lots = [older for older in self.lots if not older.finished]
             for older in self.lots:
@@ -94,12 +103,9 @@ class PartitionAcks:
         self.lots.append(lot)
         return lot
 
-    def pending(self) -> PendingAcks:
-        """Return what the acknowledgements noted now wait in, together."""
-        current = self._current
-        if current is None:
-            current = self._current = PendingAcks(self.name, self._provoke, self._unseen)
-        return current
+    def new_pending(self) -> PendingAcks:
+        """Return what acknowledgements noted from now on wait in, together."""
+        return PendingAcks(self.name, self._provoke, self._unseen)
 
     def note(self, lot: HeldLot) -> None:
         """Remember a lot that has something to send."""
@@ -107,14 +113,20 @@ class PartitionAcks:
             self._noted(self)
         self._dirty.append(lot)
 
-    def flush(self) -> None:
-        """Give what was noted to the session."""
+    def flush(self, *, whole: bool = False) -> bool:
+        """Give what was noted to the session; return whether nothing stays behind.
+
+        Args:
+            whole: leave out what is only a part of a piece, unless it has waited long enough.
+        """
         dirty, self._dirty = self._dirty, []
-        pending = self.pending()
-        for lot in dirty:
-            lot.flush(pending)
-        self._current = None
-        pending.close()
+        kept = [lot for lot in dirty if not lot.flush(whole=whole)]
+        self._dirty = kept + self._dirty  # an answer that comes at once may have more noted
+        return not self._dirty
+
+    def grow_old(self) -> bool:
+        """Take it that a moment has passed; return whether something that is noted was so before it as well."""
+        return sum(lot.grow_old() for lot in self._dirty) > 0  # each of them has to be told
 
     def send(self, first: int, last: int, kind: Acknowledgement, pending: PendingAcks) -> None:
         """Give one range to the session; what it does not hold is answered at once."""
@@ -168,10 +180,7 @@ class PartitionAcks:
 
     def outstanding(self) -> set[PendingAcks]:
         """Return everything that has been noted and has no answer yet, renewals aside."""
-        waiting = {entry.pending for entry in self._sent}
-        if self._dirty:
-            waiting.add(self.pending())
-        return waiting
+        return {entry.pending for entry in self._sent} | {lot.pending() for lot in self._dirty}
 
     def lose(self, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
         """Take it that offsets are not held any more; return those of them that somebody still had to acknowledge."""
@@ -207,13 +216,20 @@ class PartitionAcks:
 class HeldLot:
     """Records of one partition that came with one answer; `Lot` of `shareproxy.drain.record`."""
 
-    __slots__ = ("_acks", "_dirty", "first", "last", "marks", "open")
+    __slots__ = ("_acks", "_dirty", "_due", "_old", "_pending", "_pieces", "first", "last", "marks", "open")
 
-    def __init__(self, acks: PartitionAcks, ranges: Sequence[AcquiredRange]) -> None:
+    def __init__(
+        self, acks: PartitionAcks, ranges: Sequence[AcquiredRange], pieces: Sequence[AcquiredRange] = ()
+    ) -> None:
         self._acks = acks
         self._dirty = False
+        self._pending: PendingAcks | None = None
+        # places in `marks` of pieces that may have open offsets, and the starts of those that have waited
+        self._old: frozenset[int] = frozenset()
+        self._due: frozenset[int] = frozenset()
         # `open` counts the offsets that nobody has acknowledged yet
         self.first, self.last = ranges[0].first, ranges[-1].last
+        self._pieces = _places(self.first, self.last, pieces)
         if len(ranges) == 1:
             self.open = self.last - self.first + 1
             self.marks = bytearray(b"\xff") * self.open
@@ -229,6 +245,13 @@ class HeldLot:
     def acks(self) -> PartitionAcks:
         """Where its acknowledgements go."""
         return self._acks
+
+    def pending(self) -> PendingAcks:
+        """Return what the acknowledgements noted now wait in, together."""
+        pending = self._pending
+        if pending is None:
+            pending = self._pending = self._acks.new_pending()
+        return pending
 
     @property
     def finished(self) -> bool:
@@ -256,7 +279,7 @@ class HeldLot:
         if not self._dirty:
             self._dirty = True
             acks.note(self)
-        return AckTicket(acks.pending(), offset, kind)
+        return AckTicket(self._pending or self.pending(), offset, kind)
 
     def acknowledge_all(self, first: int, last: int, kind: Acknowledgement, delay: float = 0.0) -> PendingAcks | None:
         """Note what becomes of all open offsets in a range; return what to wait for, `None` where none is open."""
@@ -276,18 +299,24 @@ class HeldLot:
         if not self._dirty:
             self._dirty = True
             self._acks.note(self)
-        return self._acks.pending()
+        return self.pending()
 
     def set_aside(self, ranges: Iterable[OffsetRange], kind: Acknowledgement) -> None:
         """Acknowledge offsets that no record is handed out for; nobody waits for the answer."""
         for first, last in ranges:
             self.acknowledge_all(first, last, kind)
 
-    def flush(self, pending: PendingAcks) -> None:
-        """Give what was noted to the session, as ranges."""
-        self._dirty = False
-        marks, start = self.marks, self.first
+    def flush(self, *, whole: bool = False) -> bool:
+        """Give what was noted to the session, as ranges; return whether nothing stays behind.
+
+        Args:
+            whole: leave out what is only a part of a piece, unless it has waited long enough.
+        """
+        marks, start, pending = self.marks, self.first, self.pending()
         noted = bytes(marks)
+        kept = self._parts(noted) if whole and self.open else []
+        for begin, end in kept:
+            noted = noted[:begin] + b"\xff" * (end - begin) + noted[end:]
         runs = [
             (run.start(), run.end(), kind)
             for kind, mark, pattern in _NOTED_RUNS
@@ -298,6 +327,26 @@ class HeldLot:
         for begin, end, kind in runs:
             marks[begin:end] = b"\xfe" * (end - begin)
             self._acks.send(start + begin, start + end - 1, kind, pending)
+        if kept:
+            return False
+        self._dirty, self._pending = False, None
+        self._old = self._due = frozenset()
+        pending.close()
+        return True
+
+    def _parts(self, noted: bytes) -> list[tuple[int, int]]:
+        """Return the pieces that are acknowledged in part, those that have waited long enough aside."""
+        self._pieces = [
+            (begin, end) for begin, end in self._pieces if any(noted.find(mark, begin, end) >= 0 for mark in _UNDECIDED)
+        ]
+        return [each for each in self._pieces if each[0] not in self._due and _is_noted(noted, each)]
+
+    def grow_old(self) -> bool:
+        """Take it that a moment has passed; return whether something that is noted was so before it as well."""
+        noted = bytes(self.marks)
+        now = frozenset(piece[0] for piece in self._pieces if _is_noted(noted, piece))
+        self._due, self._old = now & self._old, now
+        return bool(self._due)
 
     def lose(self, first: int, last: int) -> int:
         """Take it that offsets are not held any more; return how many were open."""
@@ -311,15 +360,16 @@ class HeldLot:
             self.open -= count
         return count
 
-    def release_now(self, first: int, last: int, pending: PendingAcks) -> None:
+    def release_now(self, waiting: Sequence[OffsetRange], pending: PendingAcks) -> None:
         """Release what waited for it; what was lost meanwhile is answered so."""
-        for begin, end in self._runs(first, last, DELAYED):
-            self.marks[begin - self.first : end + 1 - self.first] = b"\xfe" * (end - begin + 1)
-            self.open -= end - begin + 1
-            self._acks.send(begin, end, Acknowledgement.RELEASE, pending)
-        for begin, end in self._runs(first, last, LOST):
-            ranges = ((OffsetRange(begin, end), Acknowledgement.RELEASE),)
-            pending.results.append(AckResult(self._acks.name, ranges, INVALID_RECORD_STATE, _LOCK_LOST))
+        for first, last in waiting:
+            for begin, end in self._runs(first, last, DELAYED):
+                self.marks[begin - self.first : end + 1 - self.first] = b"\xfe" * (end - begin + 1)
+                self.open -= end - begin + 1
+                self._acks.send(begin, end, Acknowledgement.RELEASE, pending)
+            for begin, end in self._runs(first, last, LOST):
+                ranges = ((OffsetRange(begin, end), Acknowledgement.RELEASE),)
+                pending.results.append(AckResult(self._acks.name, ranges, INVALID_RECORD_STATE, _LOCK_LOST))
         pending.close()
 
     def _runs(self, first: int, last: int, mark: int) -> Iterable[OffsetRange]:
@@ -345,15 +395,17 @@ class HeldLot:
     def _release_later(self, first: int, last: int, delay: float) -> PendingAcks:
         acks = self._acks
         due = asyncio.get_running_loop().time() + delay
+        # those of the range that wait already have a time of their own
+        runs = list(self._runs(first, last, OPEN))
         if not (acks.session.auto_renew and acks.session.can_renew):
             lock = acks.session.lock_duration or 0.0
-            due = min(due, self.lock_deadline(first) - lock * RELEASE_EARLY)
-        for begin, end in self._runs(first, last, OPEN):
+            due = min(due, self.lock_deadline(runs[0].first) - lock * RELEASE_EARLY)
+        for begin, end in runs:
             self.marks[begin - self.first : end + 1 - self.first] = b"\xfb" * (end - begin + 1)
         pending = PendingAcks(acks.name, acks._provoke)
 
         def release() -> None:
-            self.release_now(first, last, pending)
+            self.release_now(runs, pending)
             acks._provoke()
 
         acks.later(due, pending, release)
@@ -371,3 +423,19 @@ class HeldLot:
         text = _LOCK_LOST if lost else _AGAIN
         result = AckResult(self._acks.name, ranges, INVALID_RECORD_STATE, text)
         return AckTicket(settled(self._acks.name, result), offset, kind)
+
+
+def _places(first: int, last: int, pieces: Iterable[AcquiredRange]) -> list[tuple[int, int]]:
+    """Return where pieces begin and end, counted from the first offset; small neighbours are taken together."""
+    begin, places = 0, []
+    for end in sorted({piece.last + 1 - first for piece in pieces if first <= piece.last < last}):
+        if end - begin >= SMALLEST_PIECE:
+            places.append((begin, end))
+            begin = end
+    places.append((begin, last + 1 - first))
+    return places
+
+
+def _is_noted(marks: bytes, piece: tuple[int, int]) -> bool:
+    """Return whether something of a piece waits to be sent."""
+    return any(marks.find(mark, *piece) >= 0 for _, mark, _ in _NOTED_RUNS)

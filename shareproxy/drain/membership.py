@@ -146,7 +146,6 @@ class Membership:
         """Seconds between heartbeats, as the coordinator wants it."""
         self._in_flight: ShareGroupHeartbeatRequest | None = None
         self._due = -inf
-        self._topics_told = False
         self._assigned = False  # since it joined last
         self._fast = _FAST_INTERVAL
         self._failures = 0
@@ -166,14 +165,13 @@ class Membership:
         if self._in_flight is not None or self._over or now < self._due:
             return None
         leaving, joining = self.state is MemberState.LEAVING, self.state is MemberState.JOINING
-        tells_all = joining or (not leaving and not self._topics_told)
         self._in_flight = ShareGroupHeartbeatRequest(
             group_id=self.group,
             member_id=self.member_id,
             member_epoch=_LEAVING_EPOCH if leaving else self.epoch,
             rack_id=self.rack if joining else None,
             # told again, they make the coordinator write the whole assignment again (facts §3.1)
-            subscribed_topic_names=list(self.topics) if tells_all else None,
+            subscribed_topic_names=list(self.topics) if joining else None,
         )
         self._ever_sent = True
         return self._in_flight
@@ -197,8 +195,6 @@ class Membership:
         self._failures = 0
         if response.heartbeat_interval_ms > 0:
             self.interval = response.heartbeat_interval_ms / 1000
-        if request.subscribed_topic_names is not None:
-            self._topics_told = request.subscribed_topic_names == self.topics
         self.epoch = response.member_epoch
         joined = self.state is MemberState.JOINING
         changed = None
@@ -227,16 +223,6 @@ class Membership:
             return HeartbeatOutcome(left=True, error_code=None)
         self._retry(now)
         return HeartbeatOutcome(find_coordinator=True, error_code=None)
-
-    def set_topics(self, topics: Iterable[str]) -> None:
-        """Subscribe to other topics; told with the next heartbeat, which is due at once.
-
-        Raises:
-            ValueError: there is none.
-        """
-        self.topics = _names(topics)
-        self._topics_told = False
-        self._due = -inf
 
     def leave(self) -> None:
         """Say goodbye with the next request, which is due at once; who never asked to join has left already."""
@@ -294,7 +280,7 @@ class Membership:
             self._retry(now)  # that was a join already
         else:
             self._due = -inf
-        self.state, self.epoch, self._topics_told, self._assigned = MemberState.JOINING, 0, False, False
+        self.state, self.epoch, self._assigned = MemberState.JOINING, 0, False
         self._fast = _FAST_INTERVAL
         return HeartbeatOutcome(
             assignment=changed, fenced=True, error_code=response.error_code, message=response.error_message

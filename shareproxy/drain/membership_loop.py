@@ -50,7 +50,7 @@ class MembershipLoop:
         membership: not joined yet.
         cluster: finds and reaches the coordinator.
         owner: the consumer.
-        request_timeout: seconds for one heartbeat.
+        request_timeout: seconds for joining; one heartbeat takes half of it at most.
     """
 
     def __init__(self, membership: Membership, cluster: Cluster, owner: Owner, request_timeout: float) -> None:
@@ -85,6 +85,14 @@ class MembershipLoop:
 
     async def run(self) -> None:
         """Beat until the member has left or is refused."""
+        try:
+            await self._beat()
+        except Exception as error:  # a bug: whoever waits for the group shall not do so to the end
+            if not self._joined.done():
+                self._give_up(error)
+            raise
+
+    async def _beat(self) -> None:
         membership, clock = self.membership, asyncio.get_running_loop().time
         while membership.state not in (MemberState.LEFT, MemberState.REFUSED):
             self._wake.clear()
@@ -93,7 +101,8 @@ class MembershipLoop:
             if request is None:
                 await self._sleep(membership.wake_at)
                 continue
-            deadline = now + min(self._request_timeout, HEARTBEAT_SECONDS)
+            # half of it, so that a coordinator that is silent leaves time for the one after it
+            deadline = now + min(self._request_timeout / 2, HEARTBEAT_SECONDS)
             try:
                 coordinator = await self._find(deadline)
                 answer = await self._cluster.request(coordinator, request, deadline=deadline, purpose=CONTROL)

@@ -170,11 +170,14 @@ async def migrate(cluster: Cluster, plan: MigrationPlan, *, timeout: float = 10.
         timeout: seconds.
 
     Raises:
+        WrongArgument, GroupNotEmpty, OffsetRefused: the plan has reasons against it; nothing was done.
         AdminError: the brokers refused; says what was done until then.
     """
     if plan.refusals:
         raise WrongArgument("; ".join(plan.refusals))
     deadline = asyncio.get_running_loop().time() + timeout
+    if plan.offsets is not None:
+        changes.refuse(plan.offsets)
     # first, so that a partition without an offset does not begin at the old value in between
     if plan.reset is not None:
         until = share_of_time(deadline, _PLAN_SHARE)

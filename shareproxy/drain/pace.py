@@ -13,6 +13,20 @@ from typing import Final
 QUICK_SECONDS: Final = 0.05
 # what it did in less than this cannot be told from nothing
 SHORTEST_SECONDS: Final = QUICK_SECONDS / 100
+# so much of what may be fetched ahead is asked for at once: each request takes a broker some milliseconds
+LEAST_PART: Final = 0.5
+
+
+def asked_ahead(ahead: int, ready: int, free: int) -> int:
+    """Return how many records to ask for that nobody waits for yet; 0 for none.
+
+    Args:
+        ahead: how many may be here before they are asked for.
+        ready: how many are.
+        free: how many more may be held.
+    """
+    wanted = min(ahead - ready, free)
+    return wanted if wanted >= max(ahead * LEAST_PART, 1) else 0
 
 
 class Pace:

@@ -15,10 +15,12 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
+from shareproxy.drain.checksum import CHECKSUM, checksum_fits
 from shareproxy.drain.errors import DrainError
+from shareproxy.drain.kept_errors import without_frames
 from shareproxy.drain.model import Headers, OffsetRange, TimestampType
 from shareproxy.drain.plain_records import PlainRecords
-from shareproxy.drain.record import Lot, ShareRecord
+from shareproxy.drain.record import Lot, Origin, ShareRecord
 from shareproxy.protocol.errors import DecodeError
 
 Deserializer: TypeAlias = Callable[[bytes], Any]
@@ -163,7 +165,10 @@ def decode_acquired(
     deserializers = (
         None if key_deserializer is None and value_deserializer is None else (key_deserializer, value_deserializer)
     )
-    for base, last, attributes, old in frames.batches:
+    checksum = CHECKSUM if parser is _compiled else None
+    start, stop = 0, 0
+    for base, last, attributes, old, end in frames.batches:
+        start, stop = stop, end
         if wanted.first == _NONE_LEFT:
             break
         batch = source.next_batch()
@@ -176,35 +181,36 @@ def decode_acquired(
         try:
             if batch is None:
                 raise DecodeError("it is not there")
-            if not batch.validate_crc():
+            if old or checksum is None:
+                intact = batch.validate_crc()
+            else:
+                intact = checksum_fits(checksum, data, start, stop)
+            if not intact:
                 raise DecodeError("its checksum does not fit its bytes")
             if attributes & CONTROL:  # only now: one flipped bit must not make records a marker
                 _add_ranges(gaps, pieces)
                 continue
             if deserializers is None and len(pieces) == 1 and pieces[0][:2] == (base, last) and not old:
                 # by far the most frequent case, and the one that decides how fast a queue is drained
-                count = pieces[0][2]
+                origin = Origin(topic, partition, timestamp_type, pieces[0][2], lot)
                 built = [
                     ShareRecord(
-                        topic,
-                        partition,
+                        origin,
                         record.offset,
                         record.timestamp,  # type: ignore[arg-type] # only old messages have none
-                        timestamp_type,
                         key := record.key,
                         value := record.value,
-                        record.headers,
-                        count,
+                        # an empty list for each record is what the garbage collector would be started for
+                        record.headers or (),
                         key,
                         value,
-                        lot,
                     )
                     for record in batch
                 ]
                 if list(map(_OFFSET, built)) != list(range(base, last + 1)):
                     _add_ranges(gaps, _holes(built, base, last))
             else:
-                rows = list(_ours(batch, pieces))
+                rows = _ours(batch, pieces)
                 built = _built(rows, topic, partition, timestamp_type, lot, deserializers)
                 _add_ranges(gaps, _holes_of_pieces(built, pieces))
         except Exception as error:
@@ -263,18 +269,19 @@ class _Frames(NamedTuple):
     """What was found by the sizes alone.
 
     Attributes:
-        batches: base offset, last offset, attributes, and whether the format is an old one, of each whole batch.
+        batches: base offset, last offset, attributes, whether the format is an old one, and where it ends, of each
+            whole batch.
         end: where the last one ends.
         fault: what is wrong behind it; `None` if nothing is, or if a batch is cut off there.
     """
 
-    batches: list[tuple[int, int, int, bool]]
+    batches: list[tuple[int, int, int, bool, int]]
     end: int
     fault: str | None
 
 
 def _frames(data: bytes) -> _Frames:
-    batches: list[tuple[int, int, int, bool]] = []
+    batches: list[tuple[int, int, int, bool, int]] = []
     position, end, previous = 0, len(data), -1
     unpack, size = _FRAME.unpack_from, _FRAME.size
     while end - position >= size:
@@ -290,7 +297,7 @@ def _frames(data: bytes) -> _Frames:
         if stop > end:
             break
         position, previous = stop, last
-        batches.append((base, last, attributes, old))
+        batches.append((base, last, attributes, old, stop))
     return _Frames(batches, position, None)
 
 
@@ -314,7 +321,7 @@ def _ours(batch: ParsedBatch, pieces: Sequence[Piece]) -> Iterator[tuple[ParsedR
 
 
 def _built(
-    rows: Sequence[tuple[ParsedRecord, int]],
+    rows: Iterable[tuple[ParsedRecord, int]],
     topic: str,
     partition: int,
     timestamp_type: TimestampType,
@@ -323,6 +330,7 @@ def _built(
 ) -> list[ShareRecord]:
     of_key, of_value = deserializers or (None, None)
     built = []
+    origin = Origin(topic, partition, timestamp_type, 0, lot)
     for record, count in rows:
         raw_key, raw_value = record.key, record.value
         key: Any = raw_key
@@ -335,25 +343,12 @@ def _built(
                 value = of_value(raw_value)
         except Exception as raised:
             key = value = None
-            error = raised
+            error = without_frames(raised)
         timestamp = -1 if record.timestamp is None else record.timestamp
-        built.append(
-            ShareRecord(
-                topic,
-                partition,
-                record.offset,
-                timestamp,
-                timestamp_type,
-                key,
-                value,
-                record.headers,
-                count,
-                raw_key,
-                raw_value,
-                lot,
-                error,
-            )
-        )
+        if origin.delivery_count != count:
+            origin = Origin(topic, partition, timestamp_type, count, lot)
+        headers = record.headers or ()
+        built.append(ShareRecord(origin, record.offset, timestamp, key, value, headers, raw_key, raw_value, error))
     return built
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 from typing import Final
 
 from shareproxy.admin.errors import AdminError
+from shareproxy.drain.deserializers import RecordAtFault
 from shareproxy.drain.errors import DrainError
 from shareproxy.drain.put_outcome import PutTimedOut, Records
 
 OFFSETS_SHOWN: Final = 5
+KINDS_SHOWN: Final = 5
 # of a sink's own words
 MOST_TEXT: Final = 500
 
@@ -37,9 +39,14 @@ def sentence(error: BaseException) -> str:
 
 
 def unreadable_why(records: Records) -> str:
-    """Return why a converter failed: only the kind of error, as its text may hold the record's contents."""
-    kinds = sorted({type(record.error).__name__ for record in records if record.error is not None})
-    return f"a converter cannot read them: {', '.join(kinds)}"
+    """Return why a converter failed: only the kind of error where its text may hold the record's contents."""
+    kinds = sorted({_kind(record.error) for record in records if record.error is not None})
+    more = len(kinds) - KINDS_SHOWN
+    return f"a converter cannot read them: {', '.join(kinds[:KINDS_SHOWN])}{f' and {more} more' if more > 0 else ''}"
+
+
+def _kind(error: Exception) -> str:
+    return str(error) if isinstance(error, RecordAtFault) else type(error).__name__
 
 
 def sentence_or(error: BaseException | None, otherwise: str) -> str:

@@ -7,7 +7,7 @@ Must never: change anything while planning, touch the share group, or take a con
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import msgspec
@@ -20,8 +20,10 @@ from shareproxy.cluster.cluster import Cluster
 from shareproxy.drain.migration import Partition, count, read_consumer_group
 from shareproxy.lag.consumer_model import ConsumerGroupLag
 from shareproxy.lag.engine import LagEngine
+from shareproxy.lag.leaders import Wanted
 from shareproxy.lag.model import PartitionLag
-from shareproxy.lag.rounds import share_of_time
+from shareproxy.lag.positions import EARLIEST, Positions
+from shareproxy.lag.rounds import ask_all, share_of_time
 from shareproxy.protocol.errors import ErrorCode, error_name
 from shareproxy.protocol.ids import GroupId
 from shareproxy.protocol.messages import (
@@ -40,8 +42,8 @@ class RollbackRow(msgspec.Struct, frozen=True):
     """What would become of one partition.
 
     Attributes:
-        start_offset: of the share group: first offset that is not done, the end where all are done; `None` where it
-            has not begun.
+        start_offset: of the share group: first offset that is left and not done, the end where all are done; `None`
+            where it has not begun.
         committed_offset: of the consumer group now; `None` where it committed none.
         new_offset: to commit; `None` to leave it.
         end_offset: high watermark.
@@ -144,10 +146,14 @@ async def plan_rollback(
         seconds = max(deadline - asyncio.get_running_loop().time(), 0.05)
         # raises where the share group does not exist
         shared = await initialized(LagEngine(cluster), GroupId(share_group), topics, timeout=seconds)
+        log_starts = await _log_starts(cluster, shared, deadline)
     with translated(to_group):
         group = await _consumer_group(cluster, to_group, {row.topic for row in shared}, deadline)
     committed = {(row.topic, row.partition): row.committed_offset for row in group.partitions}
-    rows = tuple(_row(row, committed.get((row.topic, row.partition))) for row in shared)
+    rows = tuple(
+        _row(row, committed.get((row.topic, row.partition)), log_starts.get((row.topic, row.partition)))
+        for row in shared
+    )
     return RollbackPlan(
         share_group,
         to_group,
@@ -206,8 +212,18 @@ async def _consumer_group(cluster: Cluster, group: str, topics: Collection[str],
         return ConsumerGroupLag(GroupId(group))
 
 
-def _row(shared: PartitionLag, committed: int | None) -> RollbackRow:
+async def _log_starts(cluster: Cluster, rows: Sequence[PartitionLag], deadline: float) -> dict[Partition, int]:
+    """Return where logs begin, of those that tell."""
+    items = [Wanted(row.topic, row.topic_id, row.partition) for row in rows if row.start_offset is not None]
+    found = await ask_all(Positions(cluster, EARLIEST), items, deadline=share_of_time(deadline, _LOOK_SHARE))
+    return {(item.topic, item.partition): start for item, start in found.items() if isinstance(start, int)}
+
+
+def _row(shared: PartitionLag, committed: int | None, log_start: int | None) -> RollbackRow:
     start, end = shared.start_offset, shared.end_offset
+    if start is not None and log_start is not None:
+        # a commit on records that retention deleted counts for nothing: with `latest` the group would skip the rest
+        start = max(start, log_start)
     if shared.lag == 0 and start is not None and end is not None:
         start = max(start, end)  # brokers store it now and then only: all behind it is done, too
     new, note = start, None

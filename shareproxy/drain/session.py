@@ -70,6 +70,8 @@ _LAST_EPOCH: Final = 2**31 - 1
 _USUAL_LOCK: Final = 30.0
 # locks that need to be renewed within this part of a lock's time are renewed together
 _TOGETHER: Final = 0.1
+# no fetch is parked for a greater part of a lock's time
+_LONGEST_PARKED: Final = 0.5
 # while a partition that is not wanted any more still has records, nothing is fetched for so many seconds at most:
 # each fetch would bring more of it, and it could never be forgotten; a slow handler must not stop the others for longer
 _LONGEST_DRAIN: Final = 2.0
@@ -302,6 +304,8 @@ class ShareSession:
             state.queue.take()
         limits = self.limits
         wait = limits.max_wait_ms if max_wait_ms is None else max_wait_ms
+        # a lock counts from the request on, to be safe: records that come late would have no time left
+        wait = min(wait, int((self.lock_duration or _USUAL_LOCK) * 1000 * _LONGEST_PARKED))
         if wait and self.auto_renew and self.can_renew and self._renew_from < now + wait / 1000:
             # a parked fetch is in the way of the renewal
             wait = max(0, int((self._renew_from - now) * 1000))
@@ -314,8 +318,8 @@ class ShareSession:
             min_bytes=limits.min_bytes,
             max_bytes=limits.max_bytes,
             max_records=max_records,
-            # it only cuts the ranges; 0 gives a range that is none (facts §3.5)
-            batch_size=max(1, max_records),
+            # it only cuts the ranges: small ones are sooner acknowledged whole; 0 gives one that is none (facts §3.5)
+            batch_size=max(1, min(max_records, limits.piece_records)),
             share_acquire_mode=int(limits.acquire_mode if self.version > 1 else AcquireMode.BATCH),
             # what joins the session has nothing to acknowledge: it leaves only when nothing of it is held
             topics=fetch_topics([*acknowledged, *added]),

@@ -111,8 +111,8 @@ class AnswerReader:
             state.held.relock(run.first, run.last, msgspec.structs.replace(run.lock, renew_at=inf))
 
     def _take_acquired(self, state: SessionPartition, row: ShareFetchResponsePartitionData) -> None:
-        ranges = tidy(AcquiredRange(r.first_offset, r.last_offset, r.delivery_count) for r in row.acquired_records)
-        ranges = state.queue.unseen(ranges)
+        pieces = sorted(AcquiredRange(r.first_offset, r.last_offset, r.delivery_count) for r in row.acquired_records)
+        ranges = state.queue.unseen(tidy(pieces))
         if not ranges:
             return
         lost: list[OffsetRange] = []
@@ -122,7 +122,7 @@ class AnswerReader:
             self.gathered.locks_lost.append(LockLostRanges(state.partition, tuple(lost)))
         self.lock_used = True
         self.gathered.acquired.append(
-            AcquiredRecords(state.partition, row.records or b"", tuple(ranges), self._lock.deadline)
+            AcquiredRecords(state.partition, row.records or b"", tuple(ranges), self._lock.deadline, tuple(pieces))
         )
 
     def _take_trouble(self, state: SessionPartition, row: Row, code: int, message: str | None) -> None:

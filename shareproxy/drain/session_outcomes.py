@@ -41,12 +41,14 @@ class FetchLimits(msgspec.Struct, frozen=True):
 
     Attributes:
         max_records: most records per fetch; a floor rather than a cap in batch mode (facts §3.5).
+        piece_records: a broker keeps books on pieces of about so many records (BatchSize).
         max_wait_ms: how long a broker may park a fetch; results of acknowledgements may wait as long.
         min_bytes, max_bytes: as in the request.
         acquire_mode: `RECORD` needs version 2.
     """
 
     max_records: int = 500
+    piece_records: int = 500
     max_wait_ms: int = 500
     min_bytes: int = 1
     max_bytes: int = 50 * 1024 * 1024
@@ -60,12 +62,15 @@ class AcquiredRecords(msgspec.Struct, frozen=True):
         records: whole producer batches as they lie in the log; the last may be cut off, and only `ranges` are ours.
         ranges: ascending; neighbours with the same delivery count are one.
         lock_deadline: when the broker may give them to others.
+        pieces: how the broker cut the same offsets; it keeps books on each piece, and on each offset of one that is
+            acknowledged in part.
     """
 
     partition: SharePartition
     records: bytes
     ranges: tuple[AcquiredRange, ...]
     lock_deadline: float
+    pieces: tuple[AcquiredRange, ...] = ()
 
 
 class LockLostRanges(msgspec.Struct, frozen=True):

@@ -6,15 +6,20 @@ In: a share consumer. Out: `RecordSource`. Must never: acknowledge a record that
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any, Final, Protocol, cast
 
 import structlog
 
-from shareproxy.drain.events import AssignmentChanged, ConsumerEvent, GapsAcknowledged
+from shareproxy.drain.deferred import Converting
+from shareproxy.drain.deserializers import Deserializer
+from shareproxy.drain.events import AssignmentChanged, ConsumerEvent, GapsAcknowledged, PartitionRefused
+from shareproxy.drain.last_delivery import ours
 from shareproxy.drain.model import Acknowledgement, AckResults, OffsetRange, TopicPartition
+from shareproxy.drain.record_words import where
 from shareproxy.drain.sink import Outcome
 from shareproxy.drain.source import NotSettled, Settled, SourceRecord
+from shareproxy.protocol.errors import ErrorCode
 
 _COUNTED: Final = (Acknowledgement.ACCEPT, Acknowledgement.RELEASE, Acknowledgement.REJECT)
 
@@ -50,8 +55,18 @@ class Consumer(Protocol):
         ...
 
     @property
+    def deserializers(self) -> tuple[Deserializer | None, Deserializer | None]:
+        """What makes keys and values of bytes."""
+        ...
+
+    @property
     def lock_duration(self) -> float | None:
         """Seconds of a lock."""
+        ...
+
+    @property
+    def lost(self) -> str | None:
+        """Why no records can come now, where no broker is reached."""
         ...
 
     @property
@@ -100,6 +115,10 @@ class ShareSource:
         self._log = structlog.get_logger() if log is None else log
         self._consumer = make(self._event)
         self._started = self._closed = False
+        self._denied: set[str] = set()
+        self._converting = Converting(*self._consumer.deserializers)
+        self._waiting: list[SourceRecord] = []  # for their schemas; they stay ours, and are renewed like all others
+        self._trouble: str | None = None
 
     @property
     def group(self) -> str:
@@ -131,21 +150,37 @@ class ShareSource:
         """Partitions that this member is assigned now."""
         return len(self._consumer.assignment)
 
+    @property
+    def denied(self) -> Set[str]:
+        """Topics that this user may not read."""
+        return self._denied
+
     def why_not_ready(self) -> str | None:
         """Return why no records can come now, in a sentence."""
         if not self._started or self._closed:
             return f"group {self.group!r} is not joined"
         if not self._consumer.assignment:
             return f"group {self.group!r} has assigned no partition yet; do its topics exist?"
+        if self._consumer.lost is not None:
+            return f"no broker that has records of group {self.group!r} for this task is reached: {self._consumer.lost}"
+        if self._trouble is not None:
+            return f"{len(self._waiting)} records of group {self.group!r} wait: {self._trouble}"
         return None
 
     async def start(self) -> None:
         """Join the group."""
-        await self._consumer.start()
+        await self._converting.start()
+        try:
+            await self._consumer.start()
+        except BaseException:
+            await self._converting.close()
+            raise
         self._started = True
 
     async def get_batch(self, max_records: int, timeout: float) -> Sequence[SourceRecord]:
         """Wait for records."""
+        if self._converting.needed:
+            return await self._get_converted(max_records, timeout)
         return cast("Sequence[SourceRecord]", await self._consumer.get_batch(max_records, timeout))
 
     def settle(self, records: Sequence[SourceRecord], outcome: Outcome, *, delay: float = 0.0) -> None:
@@ -179,9 +214,27 @@ class ShareSource:
         if not closing.done():
             closing.cancel()
         await asyncio.gather(closing, return_exceptions=True)
+        await self._converting.close()
+
+    async def _get_converted(self, max_records: int, timeout: float) -> Sequence[SourceRecord]:
+        """Hand on what can be read; what waits for its schema stays here, so that it spends no delivery attempt."""
+        now = asyncio.get_running_loop().time()
+        still_ours = [record for record in self._waiting if ours(record, now)]
+        ready, self._waiting = self._converting.convert(still_ours, max_records)
+        if not ready:
+            self._waiting += await self._consumer.get_batch(max_records, timeout)
+            ready, self._waiting = await self._converting.convert_soon(self._waiting, max_records, timeout)
+        trouble = self._converting.trouble if self._waiting else None
+        if trouble != self._trouble:
+            self._trouble = trouble
+            if trouble is not None:
+                self._log.warning("records wait for their schemas", records=where(self._waiting), why=trouble)
+        return ready
 
     def _event(self, event: ConsumerEvent) -> None:
         self._tell(event)
+        if isinstance(event, PartitionRefused) and event.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            self._denied.add(event.partition.topic)
         if isinstance(event, AssignmentChanged):
             self._log.info("partitions assigned", what=str(event))
         elif isinstance(event, GapsAcknowledged):

@@ -24,6 +24,7 @@ BUILT_IN: Final[Mapping[str, str]] = {
     "http": "shareproxy.drain.sinks.http:HttpSink",
     "files": "shareproxy.drain.sinks.files:FilesSink",
     "kafka": "shareproxy.drain.sinks.kafka:KafkaSink",
+    "s3": "shareproxy.drain.sinks.s3:S3Sink",
 }
 _METHODS: Final = ("start", "put", "stop")
 
@@ -47,6 +48,9 @@ def make_sink(connector: ConnectorSettings) -> Sink:
             check(connector.sink)
         except (ValueError, ConfigError) as error:
             raise ConfigError(f"{connector.where[:-1]}.sink]: {error}") from None
+        except Exception as error:  # its text may hold a setting's value
+            kind = type(error).__name__
+            raise ConfigError(f"{where}: {connector.sink_class!r} cannot check its settings: {kind}") from error
     try:
         made: Sink = found()
     except Exception as error:

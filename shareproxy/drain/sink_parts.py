@@ -35,6 +35,9 @@ from shareproxy.drain.source import RecordSource
 
 # for what is asked before the start, and about dead letters meanwhile
 ASK_SECONDS: Final = 10.0
+# records of one task that are put or wait for it; a task whose sink is slow takes no more than one put does, as its
+# consumer fetches ahead for a quick caller only: the rest is for idle members, here and elsewhere
+MOST_HELD: Final = 2_000
 _ACQUIRE: Final[Mapping[str, AcquireMode]] = {"batch": AcquireMode.BATCH, "record": AcquireMode.RECORD}
 
 
@@ -110,8 +113,7 @@ class BrokerParts:
                 connector.topics,
                 security=way.security,
                 max_records=consumer.max_records,
-                # what one put takes, and no more: the rest is for idle members, here and elsewhere
-                capacity=consumer.max_records,
+                capacity=max(consumer.max_records, MOST_HELD),
                 acquire_mode=_ACQUIRE[consumer.acquire_mode],
                 max_wait=consumer.max_wait,
                 max_bytes=consumer.max_bytes,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine, Sequence
+from operator import attrgetter
 from typing import Any, Final, Protocol
 
 import structlog
@@ -23,12 +24,14 @@ from shareproxy.drain.record_words import most_deliveries, sentence, sentence_or
 from shareproxy.drain.retry_delay import LOCK_SHARE, growing_delay
 from shareproxy.drain.sink import Outcome
 from shareproxy.drain.sink_calls import SinkCalls
+from shareproxy.drain.sink_commits import Commits
 from shareproxy.drain.sink_metrics import TaskMeter, TaskState
 from shareproxy.drain.source import RecordSource, Settled, SourceRecord
 from shareproxy.drain.task_options import Context, TaskOptions
 
 # while a record is held on its last delivery, it is tried again at least this often
 STUCK_SECONDS: Final = 30.0
+_delivery_count, _error = attrgetter("delivery_count"), attrgetter("error")
 
 
 class TaskFailed(DrainError):  # noqa: N818 - it says what happened
@@ -69,11 +72,11 @@ class SinkTask:
         joined: Callable[[], None] = lambda: None,
     ) -> None:
         self._options, self._source, self._make_sink = options, source, make_sink
-        self._sink = make_sink()
+        self._sink, self._stopped = make_sink(), False
         self._last = LastDeliveries()
         self._rejecting, self._meter, self._stop, self._joined = rejecting, meter, stop, joined
         self._context = Context(options, source)
-        self._committing: asyncio.Task[None] | None = None
+        self._commits = Commits(source, self._committed, implicit=options.implicit)
         self._told: asyncio.Future[Any] | None = None
         self._longest_put = 0.0
         self._log = structlog.get_logger().bind(connector=options.connector, task=options.task_id)
@@ -97,7 +100,7 @@ class SinkTask:
             self._joined()
             while not self._stop.is_set():
                 await self._round()
-            await self._committed()
+            await self._commits.finish()
             # the close releases them, and the brokers give up those on their very last delivery
             lost = [record for record in self._last.clear() if self._is_last(record)]
             self._lose(lost)
@@ -113,11 +116,13 @@ class SinkTask:
     async def _round(self) -> None:
         if self._last:
             await self._try_last_deliveries()
-        batch = await self._source.get_batch(self._options.max_records, self._options.poll)
+        batch = await self._source.get_batch(self._options.max_records, self._commits.until_due(self._options.poll))
         self._meter.set("partition_count", self._source.partition_count)
-        if not batch and not self._source.share_group:
+        if not batch and self._source.share_group:
+            await self._commits.idle()
+        elif not batch:
             # offsets of markers behind the last record are committed too, so that lag reaches 0
-            await self._commit(asyncio.get_running_loop().time())
+            await self._commits.now(asyncio.get_running_loop().time())
         if not batch or self._stop.is_set():
             return  # what came too late is released by the source's close
         polled = asyncio.get_running_loop().time()
@@ -147,7 +152,7 @@ class SinkTask:
             self._log.warning("the end was not clean", why=trouble.message)
         failures = 0
         while not self._stop.is_set():
-            self._sink = self._make_sink()
+            self._sink, self._stopped = self._make_sink(), False
             try:
                 await self._within_time(self._sink.start(self._context))
             except Exception as error:
@@ -161,13 +166,13 @@ class SinkTask:
 
     def _sort(self, batch: Records, now: float) -> tuple[Records, list[SourceRecord]]:
         """Return the records to put, and those that no converter could read; leave out what is not ours any more."""
-        redelivered, expired = 0, 0
+        # most batches have nothing special, and a look at each record of those would cost more than all else here
+        counts, errors = list(map(_delivery_count, batch)), list(map(_error, batch))
+        redelivered = len(batch) - counts.count(1)
         unreadable: list[SourceRecord] = []
-        for record in batch:
-            if record.delivery_count > 1:
-                redelivered += 1
-            if record.error is not None:
-                unreadable.append(record)
+        if errors.count(None) != len(batch):
+            unreadable = [record for record, error in zip(batch, errors, strict=True) if error is not None]
+        expired = 0
         # records of one fetch have one deadline, and the consumer looked a moment ago: both ends tell
         if not (ours(batch[0], now) and ours(batch[-1], now)):
             expired = sum(record.error is None and not ours(record, now) for record in batch)
@@ -218,10 +223,7 @@ class SinkTask:
                 raise PutTimedOut(f"it took longer than put.timeout.ms, {seconds:g} s")
             return call.result()
         finally:
-            if not call.done():
-                call.cancel()
-                # a sink that holds on to a cancelled call cannot keep the task
-                await asyncio.wait({call}, timeout=1.0)
+            await _give_up(call)
 
     def _warn_of_lock(self, seconds: float) -> None:
         """R5: a put that outlasts the lock is done twice, by somebody else, unless the lock is renewed."""
@@ -260,7 +262,7 @@ class SinkTask:
         last = [record for record in released if self._is_late(record)]
         early = [record for record in released if not self._is_late(record)] if last else released
         if stands_still or last:
-            await self._commit(polled)  # what is done is done, however long the rest takes
+            await self._commits.now(polled)  # what is done is done, however long the rest takes
         if early:
             await self._give_back(early, verdict.after_s, polled, waits=stands_still)
         if last:
@@ -284,7 +286,7 @@ class SinkTask:
                 self._source.settle(held, Outcome.RELEASE)
         else:
             self._source.settle(records, Outcome.RELEASE, delay=delay)
-        await self._commit(polled)
+        await self._commits.now(polled)
 
     def _hold(self, records: list[SourceRecord], why: str) -> None:
         """Keep records that the brokers would soon give up; each is tried by itself until it works."""
@@ -316,12 +318,14 @@ class SinkTask:
                 self._last.postpone(record, loop.time() + delay)
                 if verdict.error is not None:
                     self._last.why = sentence(verdict.error)
+                if verdict.fails and not self._stop.is_set():
+                    await self._start_sink_again(f"the sink's put failed: {self._last.why}")
                 if verdict.kind in ("retriable", "timeout", "unknown"):
                     break
                 continue
             self._last.settled(record)
         if tried:
-            await self._commit(began)
+            await self._commits.now(began)
         self._show_last()
 
     def _show_last(self) -> None:
@@ -384,21 +388,13 @@ class SinkTask:
         self._well()
 
     async def _commit(self, polled: float) -> None:
-        if not self._options.implicit:
-            await self._commit_now(polled)
-            return
-        await self._committed()  # one at a time: its failure shows at the next
-        self._committing = asyncio.create_task(self._commit_now(polled))
-        await asyncio.sleep(0)  # so that it has seen what was noted, before a fetch takes that along
+        if self._source.share_group:
+            await self._commits.soon(polled)
+        else:  # where all that was settled travels with a commit
+            await self._commits.now(polled)
 
-    async def _committed(self) -> None:
-        committing, self._committing = self._committing, None
-        if committing is not None:
-            await committing
-
-    async def _commit_now(self, polled: float) -> None:
-        settled = await self._source.commit()
-        self._meter.settled(settled, asyncio.get_running_loop().time() - polled)
+    def _committed(self, settled: Settled, seconds: float) -> None:
+        self._meter.settled(settled, seconds)
         if settled.failures:
             self._tell_refusals(settled)
 
@@ -416,8 +412,7 @@ class SinkTask:
         """Close the source, which releases what is left, then stop the sink; what failed first is what is told."""
         if self._told is not None:
             self._told.cancel()
-        if self._committing is not None:
-            await asyncio.gather(self._committing, return_exceptions=True)
+        await self._commits.end()
         trouble: TaskFailed | None = None
         try:
             if joined:
@@ -432,12 +427,25 @@ class SinkTask:
                 raise trouble
 
     async def _stop_sink(self) -> TaskFailed | None:
+        if self._stopped:  # one that could not start again
+            return None
+        self._stopped = True
         seconds = self._options.stop_timeout
+        stopping = asyncio.ensure_future(self._sink.stop())
         try:
-            async with asyncio.timeout(seconds):
-                await self._sink.stop()
-        except TimeoutError:
-            return TaskFailed(f"{self._options.name}: the sink's stop did not end within {seconds:g} s")
+            await asyncio.wait({stopping}, timeout=seconds)
+            if not stopping.done():
+                return TaskFailed(f"{self._options.name}: the sink's stop did not end within {seconds:g} s")
+            stopping.result()
         except Exception as error:
             return TaskFailed(f"{self._options.name}: the sink's stop failed: {sentence(error)}")
+        finally:
+            await _give_up(stopping)
         return None
+
+
+async def _give_up(call: asyncio.Future[Any]) -> None:
+    """Cancel a call of the sink, if it is still under way; one that holds on to that cannot keep the task."""
+    if not call.done():
+        call.cancel()
+        await asyncio.wait({call}, timeout=1.0)

@@ -6,7 +6,7 @@ In: nothing. Out: protocols. The share consumer's side is `share_source.py`, the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Protocol
 
 import msgspec
@@ -91,6 +91,10 @@ class RecordSource(Protocol):
     @property
     def partition_count(self) -> int:
         """Partitions that this member is assigned now."""
+
+    @property
+    def denied(self) -> Set[str]:
+        """Topics that the brokers said this user may not read; empty where that is not known by topic."""
 
     def why_not_ready(self) -> str | None:
         """Return why no records can come now, in a sentence; `None` if all is well."""

@@ -108,7 +108,11 @@ class PendingAcks:
             if not waiter.done():
                 waiter.set_result(None)
         for call in callbacks:
-            call()
+            try:
+                call()
+            except Exception as error:  # of the caller: the session that brought the answer goes on
+                context = {"message": "a callback of an acknowledgement failed", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(context)
         if self._unseen is not None and not self.seen:
             self._unseen.append(self)
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import structlog
 from prometheus_client import CollectorRegistry
 
-from shareproxy.admin.errors import AdminError
+from shareproxy.admin.errors import AccessDenied, AdminError
 from shareproxy.cluster.addresses import parse_addresses
 from shareproxy.config import CannotListen, ConfigError
 from shareproxy.drain.dead_letter_check import DeadLetterQueue
@@ -27,7 +27,7 @@ from shareproxy.drain.sink import Sink
 from shareproxy.drain.sink_calls import SinkCalls
 from shareproxy.drain.sink_config import ConnectorSettings, SinkSettings
 from shareproxy.drain.sink_metrics import SinkMetrics, TaskMeter, TaskState
-from shareproxy.drain.sink_task import SinkTask
+from shareproxy.drain.sink_task import SinkTask, TaskFailed
 from shareproxy.drain.source import RecordSource
 from shareproxy.drain.task_options import TaskOptions
 
@@ -35,6 +35,8 @@ FIRST_RESTART_SECONDS: Final = 1.0
 LAST_RESTART_SECONDS: Final = 60.0
 # after so long without a failure the next one counts as the first
 HEALTHY_SECONDS: Final = 60.0
+# a right that is missing so often in a row is not on its way any more
+DENIALS: Final = 3
 
 
 class Parts(Protocol):
@@ -83,6 +85,7 @@ class SinkWorker:
         self._stop = asyncio.Event()
         self._slots: list[_Slot] = []
         self._health: HealthServer | None = None
+        self._denied: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self.unclean: list[str] = []
 
     @property
@@ -123,7 +126,7 @@ class SinkWorker:
             for connector in self._settings.connectors:
                 limit = await self._parts.delivery_limit(connector) if connector.consumer.share_group else None
                 self._slots += [
-                    _Slot(connector, task_id, self._parts, self._stop, limit, self._settings.stop_timeout)
+                    _Slot(connector, task_id, self._parts, self._stop, limit, self._settings.stop_timeout, self._look)
                     for task_id in range(connector.keys.tasks_max)
                 ]
             for slot in self._slots:
@@ -166,9 +169,14 @@ class SinkWorker:
             slot.cancel()
 
     async def failed(self) -> Exception:
-        """Never return: tasks that fail are started again."""
-        await asyncio.get_running_loop().create_future()
-        raise AssertionError
+        """Return why no task can work: each is denied what it needs, and stays so; others are started again."""
+        return await self._denied
+
+    def _look(self) -> None:
+        """Look whether any task can still work."""
+        denials = [slot.denial for slot in self._slots]
+        if denials and denials[0] is not None and None not in denials and not self._denied.done():
+            self._denied.set_result(denials[0])
 
     async def _listen(self) -> None:
         if not self._settings.worker.http:
@@ -208,12 +216,16 @@ class _Slot:
         stop: asyncio.Event,
         delivery_limit: int | None,
         stop_timeout: float,
+        denied: Callable[[], None],
     ) -> None:
         self._connector, self._parts, self._stop = connector, parts, stop
         self.meter = TaskMeter(connector.name, task_id, share_group=connector.consumer.share_group)
         # how the first start ended: None if it works
         self.first: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
         self.unclean: str | None = None
+        # what this user lacks, once it is certain that this is not about to change
+        self.denial: AccessDenied | None = None
+        self._denials, self._told = 0, denied
         self._source: RecordSource | None = None
         self._task: asyncio.Task[None] | None = None
         keys, (first, longest) = connector.keys, connector.retry_delays
@@ -264,16 +276,17 @@ class _Slot:
             except Exception as error:
                 now = asyncio.get_running_loop().time()
                 failures = 1 if now - began > HEALTHY_SECONDS else failures + 1
+                self._note_denial(error, first=failures == 1)
                 await self._failed(error, failures)
         if not self.first.done():
             self.first.set_result(None)
 
     async def _run_once(self) -> None:
         name = f"sink-{self._connector.name}-{self._options.task_id}"
-        self._source = self._parts.source(self._connector, self.meter)
+        self._source = source = self._parts.source(self._connector, self.meter)
         task = SinkTask(
             self._options,
-            self._source,
+            source,
             lambda: SinkCalls(self._parts.sink(self._connector), name),
             self._rejecting(),
             self.meter,
@@ -282,6 +295,11 @@ class _Slot:
         )
         try:
             await task.run()
+        except AccessDenied as error:
+            if source.denied and set(self._connector.topics) - source.denied:
+                # it comes again for the others
+                raise TaskFailed(f"{self._options.name}: {error}") from error
+            raise
         finally:
             self._source = None
 
@@ -295,6 +313,14 @@ class _Slot:
         self._log.info("task started", group=self._connector.consumer.group)
         if not self.first.done():
             self.first.set_result(None)
+
+    def _note_denial(self, error: Exception, *, first: bool) -> None:
+        self._denials = 0 if not isinstance(error, AccessDenied) else 1 if first else self._denials + 1
+        self.denial = None
+        if isinstance(error, AccessDenied) and self._denials >= DENIALS:
+            text = f"{self._options.name}: {error}"
+            self.denial = AccessDenied(text, error.code, operation=error.operation, resource=error.resource)
+            self._told()
 
     async def _failed(self, error: Exception, failures: int) -> None:
         """Tell that the task failed, and wait before it is started again: longer each time."""

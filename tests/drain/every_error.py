@@ -17,6 +17,7 @@ from shareproxy.drain.errors import DrainError
 from shareproxy.testing import SimulatedCluster
 from shareproxy.testing.simulation.faults import Fault
 from shareproxy.testing.simulation.share_state import RecordState
+from tests.support.waiting import eventually
 
 GROUP, TOPIC = "workers", "work"
 PARTITIONS, BATCHES, BATCH = 2, 3, 4
@@ -135,8 +136,8 @@ async def _consume(
         while not story.received >= PRODUCED:
             batch = await consumer.get_batch(timeout=1.0)
             story.received.update((record.partition, record.offset) for record in batch)
-            while batch and not all(fault.hits for fault in held_until):
-                await asyncio.sleep(LOCK_SECONDS / 20)
+            if batch:
+                await eventually(lambda: all(fault.hits for fault in held_until), "the fault has struck", PATIENCE)
             if batch and meanwhile is not None:
                 event, meanwhile = meanwhile, None
                 event(cluster, consumer.member_id)

@@ -212,6 +212,8 @@ class FakeShareConsumer:
         self.lock_seconds, self.can_renew, self.redeliver = lock_seconds, can_renew, redeliver
         self.group, self.topics, self.on_event = group, tuple(topics), on_event
         self.member_id = "fake-member"
+        self.lost: str | None = None
+        self.deserializers: tuple[Any, Any] = (None, None)
         self.assignment: frozenset[TopicPartition] = frozenset()
         self.acknowledged: list[Acknowledged] = []
         self.journal: list[tuple[str, int]] = []
@@ -226,6 +228,7 @@ class FakeShareConsumer:
         self._waiting: deque[FakeRecord | Exception] = deque(records)
         self._news = asyncio.Event()
         self._tickets: list[FakeTicket] = []
+        self._told: list[AckResult] = []
         self._start_error: Exception | None = None
         self._commit_errors: deque[Exception] = deque()
         self._events: asyncio.Queue[Any] = asyncio.Queue()
@@ -314,7 +317,7 @@ class FakeShareConsumer:
         assert self.started, "get_batch before start"
         assert not self.closed, "get_batch after close"
         self.asked.append(max_records)
-        self.answer_tickets()
+        self._told += self.answer_tickets()  # what came with a fetch is told by the next commit
         try:
             async with asyncio.timeout(timeout):
                 while not self._waiting and not self.closed:
@@ -339,7 +342,8 @@ class FakeShareConsumer:
         if self._commit_errors:
             raise self._commit_errors.popleft()
         self.commits += 1
-        return _by_partition(self.answer_tickets())
+        told, self._told = self._told, []
+        return _by_partition([*told, *self.answer_tickets()])
 
     async def events(self) -> AsyncIterator[Any]:
         """Give each event of the script."""

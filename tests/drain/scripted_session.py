@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from shareproxy.drain.acquired import AcquiredRange
 from shareproxy.drain.lot import HeldLot, PartitionAcks
 from shareproxy.drain.model import Acknowledgement, AckResult, OffsetRange, TimestampType
-from shareproxy.drain.record import ShareRecord
+from shareproxy.drain.record import Origin, ShareRecord
 from shareproxy.drain.session import SharePartition, ShareSession
 from shareproxy.protocol.ids import TopicId
 
@@ -68,7 +68,5 @@ class Desk:
 
 def records(lot: HeldLot, *offsets: int) -> list[ShareRecord]:
     """Return records of a lot."""
-    return [
-        ShareRecord("orders", 3, offset, 0, TimestampType.CREATE, None, b"v", (), 1, None, b"v", lot)
-        for offset in offsets
-    ]
+    origin = Origin("orders", 3, TimestampType.CREATE, 1, lot)
+    return [ShareRecord(origin, offset, 0, None, b"v", (), None, b"v") for offset in offsets]

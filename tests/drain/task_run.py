@@ -17,7 +17,22 @@ from shareproxy.drain.task_options import TaskOptions
 from tests.drain.fake_consumer import FakeRecord, FakeShareConsumer
 
 QUICK = Retry(first_s=0.001, max_s=0.002, in_place=0)
+NO_QUEUE = "group 'orders' has no dead-letter queue"
 Put = Callable[[Sequence[SinkRecord]], Any]
+
+
+def records(*offsets: int, delivery_count: int = 1) -> list[FakeRecord]:
+    """Return records of one partition."""
+    return [FakeRecord(offset, delivery_count=delivery_count) for offset in offsets]
+
+
+def raising(error: BaseException) -> Put:
+    """Return a put that raises."""
+
+    def put(batch: Sequence[SinkRecord]) -> None:
+        raise error
+
+    return put
 
 
 class ScriptedSink:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from shareproxy.drain.batch import RecordBatch, RecordBuffer
-from shareproxy.drain.model import Acknowledgement, OffsetRange
+from shareproxy.drain.model import Acknowledgement, OffsetRange, TimestampType
+from shareproxy.drain.record import Origin
 from tests.drain.scripted_session import DEADLINE, PARTITION, Desk, records
 
 ACCEPT, RELEASE = Acknowledgement.ACCEPT, Acknowledgement.RELEASE
@@ -122,3 +125,34 @@ def test_a_record_that_was_lost_meanwhile_is_not_handed_out() -> None:
     buffer.drop_lost(0.0)
 
     assert buffer.take_first().offset == 3
+
+
+def test_records_that_are_lost_behind_others_are_not_handed_out() -> None:
+    """A batch of several lots ends before one of them that is not ours any more: a broker was lost meanwhile."""
+    desk = Desk()
+    buffer = filled(desk, 2, 3, 2)
+    desk.acks.lots[1].lose(2, 4)
+
+    first = buffer.take(100)
+    dropped = buffer.drop_lost(DEADLINE - 1)
+    second = buffer.take(100)
+
+    assert offsets(first) == [0, 1]
+    assert [tuple(each) for _, each in dropped] == [(2, 4)]
+    assert offsets(second) == [5, 6]
+
+
+def test_what_came_before_is_not_given_back_again() -> None:
+    """Each release spends an attempt, and brokers give up what was released too often."""
+    desk = Desk()
+    buffer = RecordBuffer()
+    lot = desk.lot((0, 3))
+    again = Origin("orders", 3, TimestampType.CREATE, 2, lot)
+    found = [msgspec.structs.replace(each, _origin=again) for each in records(lot, 2, 3)]
+    buffer.add(lot, [*records(lot, 0, 1), *found])
+
+    released = buffer.release_fresh()
+
+    assert released == [(PARTITION.name, (OffsetRange(0, 1),))]
+    assert buffer.count == 2
+    assert offsets(buffer.take(9)) == [2, 3]

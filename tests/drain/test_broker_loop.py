@@ -11,6 +11,7 @@ import pytest
 from shareproxy import (
     AccessDenied,
     AcknowledgementsLost,
+    AckResult,
     BrokerLost,
     ConsumerEvent,
     LeaderMoved,
@@ -23,6 +24,8 @@ from shareproxy import (
 )
 from shareproxy.drain import broker_loop
 from shareproxy.drain.record_data import Decoded, decode_acquired
+from shareproxy.drain.tickets import AckTicket
+from shareproxy.protocol.messages import ShareGroupHeartbeatRequest
 from shareproxy.testing.simulated import SimulatedCluster
 from tests.support.share_records import consumer_of, of_type, take, until
 
@@ -220,6 +223,22 @@ async def test_close_is_bounded(cluster: SimulatedCluster) -> None:
     assert {(await ticket).error_code for ticket in tickets} <= {None, 121}
 
 
+async def test_a_silent_broker_leaves_time_to_say_goodbye(cluster: SimulatedCluster) -> None:
+    """Else the group would give partitions to a member that is gone, until its session's time is over."""
+    coordinator = cluster.group_coordinator(GROUP)
+    assert coordinator is not None
+    consumer = consumer_of(cluster, GROUP, TOPIC, max_wait=0.05, close_timeout=4.0)
+    cluster.set_group_config(GROUP, {"share.heartbeat.interval.ms": "50"})
+    await consumer.start()
+    await take(consumer, 6)
+    cluster.slow(0.7, 76, times=None)  # so that one is on its way when the time for the sessions is over
+    cluster.freeze_node(3 - coordinator)
+
+    await asyncio.wait_for(consumer.close(), 10.0)
+
+    assert cluster.requests.messages(ShareGroupHeartbeatRequest)[-1].member_epoch == -1
+
+
 async def test_a_damaged_batch_is_released(cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """The caller is told which offsets; it gets them once the bytes are whole."""
     events: list[ConsumerEvent] = []
@@ -277,3 +296,25 @@ async def test_one_broker_that_has_nothing_does_not_keep_the_others_from_being_a
             await asyncio.sleep(0)
             cluster.produce(TOPIC, partition, 1)
             (await asyncio.wait_for(waiting, 10.0)).accept()
+
+
+async def test_a_callback_that_raises_ends_nothing(cluster: SimulatedCluster) -> None:
+    """It is the caller's mistake, and told to the event loop, as with any future; records go on coming."""
+    told: list[BaseException | None] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context.get("exception")))
+
+    def broken(result: AckResult) -> None:
+        raise ZeroDivisionError
+
+    async with consumer_of(cluster, GROUP, TOPIC) as consumer:
+        for record in await take(consumer, 6):
+            ticket = record.accept()
+            assert isinstance(ticket, AckTicket)
+            ticket.add_done_callback(broken)
+        results = await consumer.commit()
+        cluster.produce(TOPIC, 0, 1)
+        more = await take(consumer, 1)
+
+    assert all(result.confirmed for result in results.values())
+    assert len(more) == 1
+    assert [type(error) for error in told] == [ZeroDivisionError] * 6

@@ -516,3 +516,19 @@ async def test_a_consumer_that_does_not_start_is_stopped() -> None:
         await reading.start()
     await reading.close()
     assert consumer.order[:1] == ["stop"]
+
+
+async def test_what_on_commit_raises_stops_nothing() -> None:
+    """It is logged; reading and later commits go on (F16)."""
+
+    def broken(result: CommitResult) -> None:
+        raise RuntimeError("no such metric")
+
+    consumer = FakeGroupConsumer(ONE_TRANSACTION)
+    async with committer(consumer, on_commit=broken, commit_interval=0.01) as reading:
+        batch = await reading.getmany(timeout_ms=1000)
+        await until(lambda: reading.stats.empty)
+        reading.finished_all(flat(batch))
+        result = await reading.commit()
+
+    assert result.confirmed == {P0: 2}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator
 
 import pytest
@@ -235,6 +237,39 @@ async def test_prefetching(cluster: SimulatedCluster) -> None:
         await consumer.get_batch()
         cluster.produce(TOPIC, 0, 3)
         await until(lambda: consumer.held == 5, "the next batch is there")
+
+
+async def test_a_commit_does_not_wait_for_what_is_fetched_ahead(cluster: SimulatedCluster) -> None:
+    """A fetch that nobody waits for is not parked, and is not sent over and over."""
+    cluster.produce(TOPIC, 0, 2)
+
+    async with consumer_of(cluster, GROUP, TOPIC, prefetch=True, max_wait=30.0) as consumer:
+        batch = await consumer.get_batch()
+        await until(lambda: cluster.requests.count(78) > 1, "more is fetched")
+        await asyncio.wait_for(batch.accept(), 10.0)
+        fetches = cluster.requests.messages(m.ShareFetchRequest)
+
+    assert {fetch.max_wait_ms for fetch in fetches[1:]} == {0}
+    assert len(fetches) < 10
+
+
+async def test_where_records_trickle_a_fetch_takes_no_acknowledgements_along(cluster: SimulatedCluster) -> None:
+    """The broker would keep new records back until it has written those down; they go by themselves soon after."""
+    cluster.produce(TOPIC, 0, 2)
+
+    async with consumer_of(cluster, GROUP, TOPIC, max_wait=10.0) as consumer:
+        (await consumer.get_batch()).accept()
+        waiting = asyncio.ensure_future(consumer.get_batch())
+        await until(lambda: left(cluster) == 0, "the acknowledgements arrive")
+        cluster.produce(TOPIC, 0, 2)
+        more = await waiting
+        fetches = cluster.requests.messages(m.ShareFetchRequest)
+
+    assert len(more) == 2
+    assert not [
+        part for fetch in fetches for each in fetch.topics for part in each.partitions if part.acknowledgement_batches
+    ]
+    assert fetches[1].max_wait_ms <= 100
 
 
 async def test_markers_and_holes_are_acknowledged_by_themselves(cluster: SimulatedCluster) -> None:
@@ -489,3 +524,42 @@ async def test_records_are_not_kept_for_a_caller_who_does_not_come(cluster: Simu
     assert [tuple(each) for each in given.ranges] == [(1, 3)]
     assert result.confirmed
     assert {each.delivery_count for each in again} == {2}
+
+
+async def test_records_are_kept_for_a_caller_who_takes_one_after_the_other(cluster: SimulatedCluster) -> None:
+    """However long each takes: given back again and again, the last of them would be given up unseen."""
+    cluster.set_group_config(GROUP, {"share.record.lock.duration.ms": "200"})
+    cluster.produce(TOPIC, 0, 30)
+    events: list[ConsumerEvent] = []
+    seen: list[tuple[int, int]] = []
+
+    async with consumer_of(cluster, GROUP, TOPIC, events) as consumer:
+        async for record in consumer:
+            seen.append((record.offset, record.delivery_count))
+            await asyncio.wait({asyncio.get_running_loop().create_future()}, timeout=0.03)  # the caller's work
+            record.accept()
+            if len(seen) == 30:
+                break
+
+    assert of_type(events, RecordsGivenBack) == []
+    assert seen == [(offset, 1) for offset in range(30)]
+
+
+async def test_iterating_before_the_start(cluster: SimulatedCluster) -> None:
+    """Is a mistake that is told: an end without a record would look like an empty queue."""
+    consumer = consumer_of(cluster, GROUP, TOPIC)
+
+    with pytest.raises(ConsumerClosed, match="not started"):
+        await anext(consumer)
+
+
+async def test_a_closed_consumer_is_freed(cluster: SimulatedCluster) -> None:
+    """Also where the last records were never accepted: they refer to it, and no collector looks at them."""
+    cluster.produce(TOPIC, 0, 3)
+    consumer = consumer_of(cluster, GROUP, TOPIC, acknowledgement="implicit")
+    watched = weakref.ref(consumer)
+    async with consumer:
+        await consumer.get_batch()
+
+    del consumer
+    await until(lambda: gc.collect() >= 0 and watched() is None, "nothing refers to it")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -241,3 +243,24 @@ def test_the_protocol_of_kip_848_is_not_spoken_and_that_is_told() -> None:
     (note,) = ConsumerGroupSource(SETTINGS, ["orders"]).notes
     assert "KIP-848" in note
     assert "classic" in note
+
+
+async def test_what_a_converter_raised_keeps_nothing_alive(start: StartSource) -> None:
+    """Records are not looked at by the collector, so that a traceback that leads back to them would never go."""
+
+    class UnreadableError(Exception):
+        """Can be watched."""
+
+    def refuses(data: bytes) -> None:
+        raise UnreadableError
+
+    async def work() -> weakref.ref[Any]:
+        batch = await found.batch()
+        await found.source.commit()
+        return weakref.ref(batch[0].error)
+
+    found = await start({P0: ["a", "b"]}, value_deserializer=refuses)
+    watched = await work()
+    gc.collect()
+
+    assert watched() is None

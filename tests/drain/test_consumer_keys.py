@@ -205,3 +205,12 @@ def test_values_may_be_text_as_in_javas_files() -> None:
 def test_each_key_says_what_it_is() -> None:
     """The reference shows it."""
     assert all(key.about and key.default for key in CONSUMER_KEYS.values())
+
+
+def test_r4_a_wait_that_no_share_consumer_takes_is_refused_by_its_key() -> None:
+    """Before a task starts; a consumer group has no such limit."""
+    with pytest.raises(ConfigError, match=r"fetch\.max\.wait\.ms.*30000 at most"):
+        resolved({"group.protocol": "share", "fetch.max.wait.ms": 30_001})
+
+    assert resolved({"group.protocol": "share", "fetch.max.wait.ms": 30_000}).max_wait == 30.0
+    assert resolved({"group.protocol": "consumer", "fetch.max.wait.ms": 30_001}).max_wait == 30.001

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -64,9 +65,22 @@ def test_one_of_an_installed_package_gets_its_settings() -> None:
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("avro", "there is no converter 'avro'; there are raw, .*upper"), ("broken", "'broken' cannot be loaded: Module")],
+    [
+        ("xml", "there is no converter 'xml'; there are raw, .*avro, json-schema, broken, upper"),
+        ("broken", "'broken' cannot be loaded: Module"),
+    ],
 )
 def test_one_that_is_not_there_is_told(name: str, said: str) -> None:
     """With those that are."""
     with pytest.raises(ValueError, match=said):
         converter(name, {})
+
+
+def test_packages_that_are_missing_are_told_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A schema registry is asked with packages that nobody else needs."""
+    monkeypatch.setitem(sys.modules, "shareproxy.drain.schema_converter", None)
+
+    with pytest.raises(
+        ValueError, match=r"converter 'avro' needs packages .* pip install 'shareproxy\[schema-registry\]'"
+    ):
+        converter("avro", {})

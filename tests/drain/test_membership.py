@@ -153,35 +153,24 @@ def test_assignment_null_keeps_and_empty_takes_away() -> None:
 
 
 def test_the_same_assignment_again_is_no_change() -> None:
-    """A full answer after a change of topics repeats it."""
+    """A full answer, such as after joining again, repeats it."""
     member = steady()
     beat(member, 5.0)
 
     assert member.on_answer(answer(3, {ORDERS: [0]}), 5.0).assignment is None
 
 
-def test_steady_topics_are_told_on_change_only() -> None:
-    """And again where the answer is lost."""
-    member = steady()
-    member.set_topics(["orders", "bills"])
-    first = beat(member, 1.0)
-    member.on_lost(1.0)
-    second = beat(member, 2.0)
-    member.on_answer(answer(4), 2.0)
-    third = beat(member, 7.0)
+def test_topics_are_told_on_joining_only() -> None:
+    """Told again, they would make the coordinator write the whole assignment each time."""
+    member = Membership("group", ["orders", "bills"])
+    first = beat(member)
+    member.on_lost(0.0)
+    second = beat(member, 1.0)
+    member.on_answer(answer(1, {ORDERS: [0]}), 1.0)
+    third = beat(member, 9.0)
 
     assert first.subscribed_topic_names == second.subscribed_topic_names == ["bills", "orders"]
     assert third.subscribed_topic_names is None
-
-
-def test_topics_changed_while_an_answer_is_awaited() -> None:
-    """The request under way told the old ones."""
-    member = Membership("group", ["orders"])
-    beat(member)
-    member.set_topics(["bills"])
-    member.on_answer(answer(1, {ORDERS: [0]}), 0.0)
-
-    assert beat(member, 9.0).subscribed_topic_names == ["bills"]
 
 
 def test_lost_answer_sends_the_same_again() -> None:

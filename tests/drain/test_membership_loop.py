@@ -20,6 +20,7 @@ from shareproxy import (
     TopicPartition,
     WrongArgument,
 )
+from shareproxy.drain.membership import HeartbeatOutcome, Membership
 from shareproxy.protocol import messages as m
 from shareproxy.testing.simulated import SimulatedCluster
 from tests.support.share_records import consumer_of, of_type, take, until
@@ -200,3 +201,24 @@ async def test_assignments_that_come_and_go() -> None:
             assert len(await take(consumer, 3)) == 3
 
     assert of_type(events, AssignmentChanged)[-1].assignment == {TopicPartition(TOPIC, 0)}
+
+
+async def test_a_coordinator_that_is_silent_leaves_time_for_another() -> None:
+    """One attempt to join takes half of the time at most."""
+    async with SimulatedCluster(nodes=2) as cluster:
+        prepared(cluster).lose(76, step="join", times=1, close=False)
+
+        async with consumer_of(cluster, GROUP, TOPIC, request_timeout=4.0) as consumer:
+            assert len(await take(consumer, 3)) == 3
+
+
+async def test_a_bug_while_joining_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not as a group that takes nobody, at the end of all patience."""
+
+    def broken(membership: Membership, answer: object, now: float) -> HeartbeatOutcome:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(Membership, "on_answer", broken)
+    async with SimulatedCluster() as cluster:
+        with pytest.raises(ZeroDivisionError):
+            await asyncio.wait_for(consumer_of(prepared(cluster), GROUP, TOPIC, request_timeout=30.0).start(), 20.0)

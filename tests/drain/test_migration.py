@@ -7,7 +7,15 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from shareproxy.admin.errors import AccessDenied, GroupNotFound, NotAShareGroup, TimedOut, WrongArgument
+from shareproxy.admin.errors import (
+    AccessDenied,
+    GroupNotEmpty,
+    GroupNotFound,
+    NotAShareGroup,
+    OffsetRefused,
+    TimedOut,
+    WrongArgument,
+)
 from shareproxy.drain.group_config_change import auto_offset_reset, set_group_config
 from shareproxy.drain.migration import MigrationPlan, compacted_topics, migrate, named, plan_migration
 from shareproxy.protocol import messages as m
@@ -243,3 +251,21 @@ def test_many_partitions_are_named_shortly() -> None:
     """The first five, and how many more."""
     assert named([("t", 0)]) == "t-0"
     assert named([("t", number) for number in range(7)]) == "t-0, t-1, t-2, t-3, t-4 and 2 more"
+
+
+async def test_a_plan_that_is_refused_sets_nothing(cluster: SimulatedCluster, brokers: Brokers) -> None:
+    """Not the reset either, where it is the offsets that cannot be taken over."""
+    asked = brokers.take_configs()
+    cluster.join("s", ["t"])
+    members = await plan_migration(brokers, "s", from_group="c", reset="earliest")
+    cluster.commit_offsets("d", {"t": {0: 99}})
+    beyond = await plan_migration(brokers, "other", from_group="d", reset="earliest")
+    asked.clear()
+
+    with pytest.raises(GroupNotEmpty, match="stop its consumers first"):
+        await migrate(brokers, members)
+    with pytest.raises(OffsetRefused, match="beyond the end") as refused:
+        await migrate(brokers, beyond)
+
+    assert asked == []
+    assert "was set before" not in str(refused.value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shareproxy.drain.pace import Pace
+from shareproxy.drain.pace import Pace, asked_ahead
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,20 @@ def test_at_first_nothing_is_known() -> None:
     pace.asked(10.0, done=True)
 
     assert pace.ahead == 0
+
+
+@pytest.mark.parametrize(
+    ("ahead", "ready", "free", "asked"),
+    [
+        (2_000, 0, 2_000, 2_000),
+        (2_000, 1_000, 2_000, 1_000),
+        (2_000, 1_001, 2_000, 0),  # each request takes a broker its time
+        (2_000, 0, 999, 0),
+        (1, 0, 1, 1),
+        (1, 1, 5, 0),
+        (0, 0, 5, 0),
+    ],
+)
+def test_how_many_are_asked_for(ahead: int, ready: int, free: int, asked: int) -> None:
+    """A good part of what may be here, or none."""
+    assert asked_ahead(ahead, ready, free) == asked

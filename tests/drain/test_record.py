@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shareproxy.drain.model import Acknowledgement, AckResult, TimestampType, TopicPartition
-from shareproxy.drain.record import AckTicket, ShareRecord
+from shareproxy.drain.record import AckTicket, Origin, ShareRecord
 
 
 class Notes:
@@ -31,7 +31,8 @@ class Notes:
 
 def record(lot: Notes, value: Any = b"secret") -> ShareRecord:
     """Return a record at offset 42."""
-    return ShareRecord("orders", 3, 42, 7, TimestampType.CREATE, b"key", value, (), 1, b"key", b"secret", lot)
+    origin = Origin("orders", 3, TimestampType.CREATE, 1, lot)
+    return ShareRecord(origin, 42, 7, b"key", value, (), b"key", b"secret")
 
 
 async def test_acknowledgements_go_through_the_lot() -> None:
@@ -56,6 +57,7 @@ def test_what_it_says() -> None:
 
     assert (one.topic_partition, one.lock_deadline) == (TopicPartition("orders", 3), 72.0)
     assert repr(one) == "ShareRecord(orders-3, offset 42, delivery 1)"
+    assert (one.topic, one.partition, one.timestamp_type, one.delivery_count) == ("orders", 3, TimestampType.CREATE, 1)
     assert one.error is None
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import struct
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +13,7 @@ from aiokafka import codec as aiokafka_codec
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from shareproxy.drain import record_data
+from shareproxy.drain.checksum import CHECKSUM, Checksum
 from shareproxy.drain.model import Acknowledgement, OffsetRange, TimestampType
 from shareproxy.drain.plain_records import PlainRecords
 from shareproxy.drain.record import AckTicket
@@ -221,6 +224,31 @@ def test_flipped_bit_makes_no_marker_of_records(parser: ParserType) -> None:
     assert [damage.ranges for damage in decoded.damaged] == [(OffsetRange(0, 2),)]
 
 
+@pytest.mark.parametrize("checksum", [CHECKSUM, None], ids=["instruction", "table"])
+@pytest.mark.parametrize("at", [batches.ATTRIBUTES_AT, batches.COUNT_AT, -1])
+def test_each_checked_byte_counts(monkeypatch: pytest.MonkeyPatch, checksum: Checksum | None, at: int) -> None:
+    """From the attributes to the last byte, with and without the package that computes checksums quickly."""
+    monkeypatch.setattr(record_data, "CHECKSUM", checksum)
+    changed = bytearray(batch(2, 3))
+    changed[at] ^= 1
+
+    decoded = decode(batch(0, 2) + bytes(changed) + batch(5, 2), [(0, 6, 1)])
+
+    assert offsets(decoded) == [0, 1, 5, 6]
+    [damage] = decoded.damaged
+    assert damage.ranges == (OffsetRange(2, 4),)
+    assert damage.reason.endswith("its checksum does not fit its bytes")
+
+
+def test_records_without_headers_share_one_thing() -> None:
+    """A list for each record would have the garbage collector look at thousands of them."""
+    first, second = decode(batch(0, 2), [(0, 1, 1)]).records
+    [read_one_by_one] = decode(batch(0, 2), [(1, 1, 1)]).records
+
+    assert first.headers is second.headers is read_one_by_one.headers
+    assert not gc.is_tracked(first.headers)
+
+
 @parsers
 def test_damage_behind_a_right_checksum(parser: ParserType) -> None:
     """A batch that cannot be read is told although its checksum fits, and none of its records is handed out."""
@@ -381,3 +409,25 @@ def test_repr_tells_no_contents() -> None:
 def test_module_says_which_parser_it_uses() -> None:
     """With nothing compiled the plain parser is used."""
     assert record_data.PARSER is not PlainRecords
+
+
+def test_what_a_deserialiser_raised_keeps_nothing_alive() -> None:
+    """Records are not looked at by the collector, so that a traceback that leads back to them would never go."""
+
+    class UnreadableError(Exception):
+        """Can be watched."""
+
+    def refuses(value: bytes) -> None:
+        try:
+            raise KeyError(value)
+        except KeyError as cause:
+            raise UnreadableError("not for us") from cause
+
+    decoded = decode(batch(0, [Content(b"a"), Content(b"b")]), [(0, 1, 1)], value_deserializer=refuses)
+    watched = weakref.ref(decoded.records[0].error)
+    told = str(decoded.records[1].error)
+    del decoded
+    gc.collect()
+
+    assert told == "not for us"
+    assert watched() is None

@@ -136,3 +136,13 @@ async def test_rows_that_are_refused_have_errors(cluster: SimulatedCluster, brok
     assert "offset 2 was not committed (error 7" in (done.rows[1].error or "")
     assert done.rows[2].error is None
     assert done.to_dict()["share_group"] == "s"
+
+
+async def test_deleted_records_are_not_gone_back_to(cluster: SimulatedCluster, brokers: Brokers) -> None:
+    """A commit below the log start counts for nothing: with `latest` the consumer group would skip what is left."""
+    cluster.delete_records("t", 0, 6)
+
+    plan = await plan_rollback(brokers, "s", "c", topics=["t"])
+
+    assert plan.offsets["t", 0] == 6
+    assert plan.offsets["t", 1] == 2

@@ -521,3 +521,11 @@ def test_an_answer_nobody_awaits_is_a_mistake() -> None:
     fetch(session)
     with pytest.raises(ValueError, match="awaited"):
         session.on_answer(acknowledge_answer(), 0.0)
+
+
+def test_4_no_fetch_is_parked_for_more_than_half_a_lock() -> None:
+    """The lock may have begun when the fetch was sent: records would come with no time left, again and again."""
+    session = open_session(acquired=(), lock=15.0)
+    session.limits = FetchLimits(max_wait_ms=30_000)
+
+    assert fetch(session).max_wait_ms == 7_500

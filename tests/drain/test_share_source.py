@@ -71,6 +71,19 @@ async def test_renewing_is_sent_at_once() -> None:
     assert consumer.commits == 1
 
 
+async def test_it_is_not_ready_while_no_broker_is_reached() -> None:
+    """The partitions stay assigned meanwhile."""
+    consumer = FakeShareConsumer()
+    source = source_over(consumer)
+    await source.start()
+
+    consumer.lost = "node 1: connection refused"
+
+    assert source.why_not_ready() == (
+        "no broker that has records of group 'order-workers' for this task is reached: node 1: connection refused"
+    )
+
+
 async def test_it_is_ready_with_an_assignment_only() -> None:
     """Without one no record can come."""
     consumer = FakeShareConsumer()

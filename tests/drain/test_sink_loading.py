@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,15 @@ class Needy(LineSink):
 
     def __init__(self, needed: Any) -> None:
         super().__init__()
+
+
+class Clumsy(LineSink):
+    """A sink whose check has a bug."""
+
+    @staticmethod
+    def check(config: Any) -> None:
+        """Ask for what is not there."""
+        config["missing"]
 
 
 def connector(tmp_path: Path, name: str, settings: str = "directory = 'x'") -> ConnectorSettings:
@@ -47,6 +57,7 @@ def test_a_sink_of_ones_own_is_found_by_module_and_class(tmp_path: Path) -> None
         ("no_such_package.sinks:Sink", "there is no module 'no_such_package'; is its package installed"),
         ("tests.support.file_sink:LinesSink", "has no 'LinesSink'; did you mean 'LineSink'?"),
         ("tests.drain.test_sink_loading:NoSink", "is no sink: it has no start and no put and no stop"),
+        ("tests.drain.test_sink_loading:Clumsy", "cannot check its settings: KeyError"),
         ("tests.drain.test_sink_loading:Needy", "cannot be made without arguments: TypeError"),
     ],
 )
@@ -82,3 +93,10 @@ def test_bad_input_a_converter_that_is_not_there() -> None:
     """Place, key, and what there is."""
     with pytest.raises(ConfigError, match=r'^here "value\.converter": .*json'):
         make_converter("value.converter", ConverterSettings("jsonn"), "here")
+
+
+def test_the_sinks_that_are_there_always_are_those_that_the_package_names() -> None:
+    """Else one could not be used where the package is not installed."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+
+    assert dict(BUILT_IN) == project["project"]["entry-points"]["shareproxy.sinks"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -16,24 +17,9 @@ from shareproxy.drain.model import Acknowledgement
 from shareproxy.drain.sink import Fatal, Outcome, RejectRecord, Retriable, SinkRecord
 from shareproxy.drain.sink_task import TaskFailed
 from tests.drain.fake_consumer import FakeRecord, FakeShareConsumer
-from tests.drain.task_run import ScriptedSink, TaskRun
+from tests.drain.task_run import NO_QUEUE, ScriptedSink, TaskRun, raising, records
 
 ACCEPT, RELEASE, REJECT = Acknowledgement.ACCEPT, Acknowledgement.RELEASE, Acknowledgement.REJECT
-NO_QUEUE = "group 'orders' has no dead-letter queue"
-
-
-def records(*offsets: int, delivery_count: int = 1) -> list[FakeRecord]:
-    """Return records of one partition."""
-    return [FakeRecord(offset, delivery_count=delivery_count) for offset in offsets]
-
-
-def raising(error: BaseException) -> Any:
-    """Return a put that raises."""
-
-    def put(batch: Sequence[SinkRecord]) -> None:
-        raise error
-
-    return put
 
 
 async def test_r15_what_put_returned_for_is_accepted_and_committed() -> None:
@@ -69,11 +55,11 @@ async def test_r10_an_empty_poll_is_not_put() -> None:
     assert run.sink.puts == []
 
 
-async def test_r12_each_batch_is_committed_before_the_next_poll() -> None:
-    """Two batches, two commits, and no ack counts before the broker's answer."""
+async def test_r12_what_puts_returned_for_is_committed_without_a_further_batch() -> None:
+    """Quick puts may share a commit; test_sink_commits.py tells when they do."""
     run = TaskRun(*records(0, 1, 2, 3), max_records=2)
 
-    await run.until(lambda: run.consumer.commits == 2)
+    await run.until(lambda: run.meter.counts["record_acknowledge"] == 4)
 
     assert run.sink.puts == [[0, 1], [2, 3]]
     assert [kind for kind, _ in run.consumer.journal] == ["put", "returned", "accept", "accept"] * 2
@@ -146,184 +132,6 @@ async def test_r13_records_that_come_after_the_stop_are_not_put() -> None:
 
     assert run.sink.puts == []
     assert [record.offset for record in run.consumer.left_by_close] == [7]
-
-
-async def test_r16_a_retriable_failure_releases_all_and_the_task_goes_on() -> None:
-    """The second delivery works."""
-    tries = []
-
-    def put(batch: Sequence[SinkRecord]) -> None:
-        tries.append(len(batch))
-        if len(tries) == 1:
-            raise Retriable("database is away")
-
-    run = TaskRun(consumer=FakeShareConsumer(records(0, 1), redeliver=True), put=put)
-
-    await run.until(lambda: len(run.consumer.offsets(ACCEPT)) == 2)
-
-    assert run.consumer.offsets(RELEASE) == [0, 1]
-    assert run.meter.labelled["put_errors"] == {"retriable": 1}
-    assert run.meter.counts["record_redelivery"] == 2
-
-
-async def test_r17_a_fatal_failure_rejects_all_where_a_queue_works() -> None:
-    """The worker writes no dead letters itself; the task goes on."""
-    run = TaskRun(*records(0, 1), put=raising(Fatal("no such table")))
-
-    await run.until(lambda: run.consumer.commits)
-
-    assert run.consumer.offsets(REJECT) == [0, 1]
-    assert run.allow.count == 2
-    assert run.meter.counts["record_reject"] == 2
-
-
-async def test_r18_outcomes_per_record_are_done_as_given() -> None:
-    """One bad record costs the others nothing."""
-    run = TaskRun(*records(0, 1, 2), put=lambda batch: [Outcome.ACCEPT, Outcome.REJECT, Outcome.RELEASE])
-
-    await run.until(lambda: run.consumer.commits)
-
-    assert (run.consumer.offsets(ACCEPT), run.consumer.offsets(REJECT), run.consumer.offsets(RELEASE)) == (
-        [0],
-        [1],
-        [2],
-    )
-
-
-@pytest.mark.parametrize("returned", [[Outcome.ACCEPT], "ok", 7, [None, None], {}])
-async def test_r18_what_is_no_list_of_outcomes_accepts_nothing(returned: Any) -> None:
-    """Which records the sink has cannot be told: all come again, and the task fails with a sentence."""
-    run = TaskRun(*records(0, 1), put=lambda batch: returned)
-
-    with pytest.raises(TaskFailed, match=r"connector 'orders', task 0: the sink's put failed: TypeError: put returned"):
-        await run.until(lambda: False)
-
-    assert run.consumer.offsets(ACCEPT) == []
-    assert run.consumer.offsets(RELEASE) == [0, 1]
-
-
-async def test_r19_an_unknown_failure_releases_and_fails_the_task() -> None:
-    """It is visible, and nothing is rejected."""
-    run = TaskRun(*records(0, 1), put=raising(ValueError("what is this")))
-
-    with pytest.raises(TaskFailed, match="the sink's put failed: ValueError: what is this"):
-        await run.until(lambda: False)
-
-    assert run.consumer.offsets(RELEASE) == [0, 1]
-    assert run.consumer.offsets(REJECT) == []
-    assert run.sink.calls[-1] == "stop"
-
-
-async def test_r19_an_unknown_failure_rejects_where_the_user_says_so() -> None:
-    """`unknown.errors = "reject"` is KIP-1302's own rule."""
-    run = TaskRun(*records(0), put=raising(ValueError("what is this")), reject_unknown=True)
-
-    await run.until(lambda: run.consumer.commits)
-
-    assert run.consumer.offsets(REJECT) == [0]
-
-
-async def test_r19_without_a_working_queue_a_fatal_failure_releases_and_fails_the_task() -> None:
-    """Nothing is dropped, and the sentence says what to set up."""
-    run = TaskRun(*records(0, 1), put=raising(Fatal("no such table")), why_no_reject=NO_QUEUE)
-
-    with pytest.raises(TaskFailed, match=r"2 records \(orders-0@0, orders-0@1\) cannot be rejected .*no dead-letter"):
-        await run.until(lambda: False)
-
-    assert run.consumer.offsets(REJECT) == []
-    assert run.consumer.offsets(RELEASE) == [0, 1]
-
-
-async def test_r19_without_a_queue_the_good_records_of_a_batch_are_accepted_all_the_same() -> None:
-    """Only the record that cannot be rejected comes again."""
-    run = TaskRun(*records(0, 1), put=lambda batch: [Outcome.ACCEPT, Outcome.REJECT], why_no_reject=NO_QUEUE)
-
-    with pytest.raises(TaskFailed):
-        await run.until(lambda: False)
-
-    assert run.consumer.offsets(ACCEPT) == [0]
-    assert run.consumer.offsets(RELEASE) == [1]
-
-
-async def test_r20_a_put_that_takes_too_long_is_cancelled_and_its_records_released() -> None:
-    """`put.timeout.ms` says how long; the task fails."""
-    run = TaskRun(*records(0), put=lambda batch: asyncio.Event().wait(), put_timeout=0.01)
-
-    with pytest.raises(TaskFailed, match=r"put\.timeout\.ms, 0\.01 s"):
-        await run.until(lambda: False)
-
-    assert run.consumer.offsets(RELEASE) == [0]
-    assert run.meter.labelled["put_errors"] == {"timeout": 1}
-
-
-async def test_r20_a_put_that_does_not_end_after_the_stop_is_cancelled_and_its_records_released() -> None:
-    """The stop is bounded."""
-    inside = asyncio.Event()
-
-    async def put(batch: Sequence[SinkRecord]) -> None:
-        inside.set()
-        await asyncio.Event().wait()
-
-    run = TaskRun(*records(0), put=put, stop_timeout=0.01)
-    async with run.running() as running, asyncio.timeout(5):
-        await inside.wait()
-        run.stop.set()
-        with pytest.raises(TaskFailed, match=r"did not end within 0\.01 s of the stop"):
-            await running
-
-    assert run.consumer.kinds(0) == [RELEASE]
-    assert run.consumer.closed
-
-
-async def test_r13_a_put_that_fails_while_the_task_is_told_to_stop_gives_back_and_ends_in_order() -> None:
-    """The failure was told; the records come again elsewhere."""
-
-    def put(batch: Sequence[SinkRecord]) -> None:
-        run.stop.set()
-        raise ValueError("odd")
-
-    run = TaskRun(*records(0), put=put)
-
-    await run.until(lambda: run.consumer.closed)
-
-    assert run.consumer.kinds(0) == [RELEASE]
-
-
-async def test_r20_records_whose_lock_has_gone_are_not_released_any_more() -> None:
-    """Somebody else has them; a refused range would void the answers for others of the partition."""
-    gone, kept = FakeRecord(0), FakeRecord(1)
-
-    def put(batch: Sequence[SinkRecord]) -> None:
-        run.consumer.lose_lock(gone)
-        raise Retriable
-
-    run = TaskRun(gone, kept, put=put)
-
-    await run.until(lambda: run.consumer.commits)
-
-    assert run.consumer.kinds(0) == []
-    assert run.consumer.kinds(1) == [RELEASE]
-
-
-async def test_records_whose_lock_ran_out_before_the_put_are_not_put() -> None:
-    """That would be a duplicate for certain."""
-    consumer = FakeShareConsumer(records(0, 1))
-    get_batch = consumer.get_batch
-
-    async def late(max_records: int | None = None, timeout: float | None = None) -> Any:
-        batch = await get_batch(max_records, timeout)
-        for record in batch:
-            if record.offset == 0:
-                consumer.lose_lock(record)
-        return batch
-
-    consumer.get_batch = late  # type: ignore[method-assign]
-    run = TaskRun(consumer=consumer)
-
-    await run.until(lambda: run.consumer.commits)
-
-    assert run.sink.puts == [[1]]
-    assert run.meter.counts["lock_lost"] == 1
 
 
 async def test_r11_a_record_that_cannot_be_read_is_an_outcome_of_its_own() -> None:
@@ -555,6 +363,26 @@ async def test_bad_input_a_sink_that_fails_to_stop_is_told_and_loses_nothing() -
         await run.until(lambda: run.consumer.commits)
 
     assert run.consumer.offsets(ACCEPT) == [0]
+
+
+async def test_bad_input_a_stop_that_holds_on_to_its_cancellation_does_not_keep_the_task() -> None:
+    """It is told, and the process can end."""
+    release = asyncio.Event()
+
+    class Stubborn(ScriptedSink):
+        async def stop(self) -> None:
+            with contextlib.suppress(asyncio.CancelledError):
+                await release.wait()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(release.wait(), 3)
+
+    run = TaskRun(*records(0), sink=Stubborn(), stop_timeout=0.02)
+
+    try:
+        with pytest.raises(TaskFailed, match=r"the sink's stop did not end within 0\.02 s"):
+            await run.until(lambda: run.consumer.offsets(ACCEPT) == [0])
+    finally:
+        release.set()
 
 
 async def test_bad_input_a_failing_stop_does_not_hide_why_the_task_failed() -> None:

@@ -3,31 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
 
 from shareproxy.drain.model import Acknowledgement
-from shareproxy.drain.sink import Outcome, Retriable, SinkRecord
+from shareproxy.drain.sink import Outcome, Retriable
 from shareproxy.drain.sink_metrics import TaskState
 from tests.drain.fake_consumer import FakeRecord, FakeShareConsumer
-from tests.drain.task_run import TaskRun
+from tests.drain.task_run import TaskRun, raising, records
 
 ACCEPT, RELEASE, REJECT = Acknowledgement.ACCEPT, Acknowledgement.RELEASE, Acknowledgement.REJECT
-NO_QUEUE = "group 'orders' has no dead-letter queue"
-
-
-def records(*offsets: int, delivery_count: int = 1) -> list[FakeRecord]:
-    """Return records of one partition."""
-    return [FakeRecord(offset, delivery_count=delivery_count) for offset in offsets]
-
-
-def raising(error: BaseException) -> Any:
-    """Return a put that raises."""
-
-    def put(batch: Sequence[SinkRecord]) -> None:
-        raise error
-
-    return put
 
 
 async def test_r21_the_delay_before_a_release_grows_with_the_deliveries() -> None:

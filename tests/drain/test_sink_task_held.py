@@ -13,24 +13,9 @@ from shareproxy.drain.sink import Fatal, Retriable, SinkRecord
 from shareproxy.drain.sink_metrics import TaskState
 from shareproxy.drain.sink_task import TaskFailed
 from tests.drain.fake_consumer import FakeRecord
-from tests.drain.task_run import ScriptedSink, TaskRun
+from tests.drain.task_run import NO_QUEUE, ScriptedSink, TaskRun, raising, records
 
 ACCEPT, RELEASE, REJECT = Acknowledgement.ACCEPT, Acknowledgement.RELEASE, Acknowledgement.REJECT
-NO_QUEUE = "group 'orders' has no dead-letter queue"
-
-
-def records(*offsets: int, delivery_count: int = 1) -> list[FakeRecord]:
-    """Return records of one partition."""
-    return [FakeRecord(offset, delivery_count=delivery_count) for offset in offsets]
-
-
-def raising(error: BaseException) -> Any:
-    """Return a put that raises."""
-
-    def put(batch: Sequence[SinkRecord]) -> None:
-        raise error
-
-    return put
 
 
 async def test_a_record_on_its_last_delivery_is_held_until_the_sink_works() -> None:
@@ -153,3 +138,44 @@ async def test_a_record_on_its_last_delivery_that_has_to_be_let_go_is_told() -> 
     assert "full" in str(running.exception())
     assert run.meter.counts["last_delivery_lost"] == 1
     assert run.consumer.kinds(0) == []
+
+
+@pytest.mark.parametrize("kind", ["unknown", "timeout"])
+async def test_a_sink_that_fails_again_while_a_record_is_held_is_made_anew_again(kind: str) -> None:
+    """Also where no other records come, whose put would show that it has to be."""
+
+    async def put(batch: Sequence[SinkRecord]) -> None:
+        if run.made < 4:
+            if kind == "timeout":
+                await asyncio.Event().wait()
+            raise ValueError("the connection is gone for good")
+
+    run = TaskRun(*records(0, delivery_count=5), put=put, put_timeout=0.02)
+
+    await run.until(lambda: run.consumer.offsets(ACCEPT) == [0])
+
+    assert run.made == 4
+    assert run.consumer.kinds(0) == [ACCEPT]
+
+
+async def test_a_sink_that_could_not_start_again_is_stopped_once() -> None:
+    """A plain one's thread is gone after that, so that a second stop would never end."""
+
+    class Plain:
+        stops = 0
+
+        def start(self, context: Any) -> None:
+            if run.made > 1:
+                raise OSError("not yet")
+
+        def put(self, batch: Sequence[SinkRecord]) -> None:
+            raise ValueError("the connection is gone for good")
+
+        def stop(self) -> None:
+            self.stops += 1
+
+    run = TaskRun(*records(0, delivery_count=3), sink=Plain(), stop_timeout=0.3)
+
+    await run.until(lambda: run.sink.stops >= 3)
+
+    assert run.sink.stops == run.made

@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from shareproxy.admin.errors import NotAShareGroup
+from shareproxy.admin.errors import AccessDenied, NotAShareGroup
 from shareproxy.config import CannotListen, ConfigError
 from shareproxy.drain import worker as worker_room
 from shareproxy.drain.dead_letter_check import DeadLetterQueue
-from shareproxy.drain.model import Acknowledgement
+from shareproxy.drain.errors import DrainError
+from shareproxy.drain.events import PartitionRefused
+from shareproxy.drain.model import Acknowledgement, TopicPartition
 from shareproxy.drain.share_source import ShareSource
 from shareproxy.drain.sink import Sink
 from shareproxy.drain.sink_config import ConnectorSettings, load_sink_settings
@@ -323,3 +325,75 @@ async def test_settings_are_not_read_again(tmp_path: Path, capsys: pytest.Captur
     await worker_of(tmp_path, FakeParts()).reload()
 
     assert "settings are read at the start only" in capsys.readouterr().out
+
+
+def denied(topic: str) -> AccessDenied:
+    """Return what a consumer raises that may not read a topic."""
+    text = f"this user may not read topic {topic!r}: READ on the topic is needed"
+    return AccessDenied(text, 29, operation="READ", resource=f"topic {topic!r}")
+
+
+async def made(parts: FakeParts, task: tuple[str, int], count: int) -> None:
+    """Wait until a task has had so many consumers."""
+    await until(lambda: len(parts.consumers[task]) >= count)
+
+
+async def deny(parts: FakeParts, name: str, task: int, *, times: int) -> None:
+    """Deny a task its topic so many times in a row, once it has joined."""
+    for number in range(times):
+        await made(parts, (name, task), number + 1)
+        consumer = parts.consumers[name, task][number]
+        consumer.emit(PartitionRefused(TopicPartition(name, 0), 29))
+        consumer.fail(denied(name))
+
+
+async def test_where_every_task_is_denied_its_topics_the_worker_cannot_go_on(tmp_path: Path) -> None:
+    """It says which right is missing on what; the command ends with 4."""
+    parts = FakeParts()
+    worker = worker_of(tmp_path, parts)
+    await worker.start()
+    failed = asyncio.create_task(worker.failed())
+
+    await asyncio.gather(*(deny(parts, *task, times=worker_room.DENIALS) for task in list(parts.consumers)))
+
+    async with asyncio.timeout(10):
+        error = await failed
+    assert isinstance(error, AccessDenied)
+    assert (error.operation, error.resource) == ("READ", "topic 'orders'")
+    assert str(error).startswith("connector 'orders', task 0: this user may not read topic 'orders': READ")
+    await worker.stop()
+
+
+async def test_a_denied_connector_does_not_end_the_others(tmp_path: Path) -> None:
+    """It is tried again, and seen in the probes."""
+    parts = FakeParts()
+    worker = worker_of(tmp_path, parts)
+    await worker.start()
+    failed = asyncio.create_task(worker.failed())
+
+    await deny(parts, "mails", 0, times=worker_room.DENIALS)
+    await until(lambda: len(parts.consumers["mails", 0]) > worker_room.DENIALS)
+
+    assert not failed.done()
+    failed.cancel()
+    await worker.stop()
+
+
+async def test_a_denial_that_passes_is_forgotten(tmp_path: Path) -> None:
+    """Somebody grants the right, and another task is denied much later."""
+    parts = FakeParts()
+    worker = worker_of(tmp_path, parts)
+    await worker.start()
+    failed = asyncio.create_task(worker.failed())
+
+    for task in list(parts.consumers):
+        await deny(parts, *task, times=worker_room.DENIALS - 1)
+        await made(parts, task, worker_room.DENIALS)
+        parts.consumers[task][-1].fail(DrainError("another reason"))
+        await made(parts, task, worker_room.DENIALS + 1)
+        parts.consumers[task][-1].fail(denied(task[0]))
+        await made(parts, task, worker_room.DENIALS + 2)
+
+    assert not failed.done()
+    failed.cancel()
+    await worker.stop()

@@ -17,6 +17,10 @@ from shareproxy.drain.stopping import Stop
 from tests.drain.fake_consumer import FakeShareConsumer
 
 
+async def nothing(record: Any) -> None:
+    """Handle it at once."""
+
+
 class ScriptedGroup:
     """What the brokers say of the group."""
 

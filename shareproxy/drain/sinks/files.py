@@ -21,7 +21,7 @@ from msgspec import Meta
 
 from shareproxy.drain.errors import DrainError
 from shareproxy.drain.sink import Outcome, Outcomes, Retriable, SinkRecord, TaskContext
-from shareproxy.drain.sinks.open_file import OpenFile
+from shareproxy.drain.sinks.open_file import OpenFile, sync_directory
 from shareproxy.drain.sinks.record_json import CannotEncode, record_bytes
 from shareproxy.drain.sinks.settings import SettingsError, read_settings
 
@@ -73,7 +73,7 @@ class FilesSink:
         self._directory = Path(self._settings.directory)
         self._log = structlog.get_logger().bind(connector=context.connector, task=context.task_id)
         try:
-            self._directory.mkdir(parents=True, exist_ok=True)
+            self._make_directory()
             self._take_number()
             for path in sorted(self._directory.glob(f"*.w{self._writer}.open")):
                 self._reopen(path)
@@ -144,6 +144,13 @@ class FilesSink:
             if file.cut:
                 self._log.warning("half a line of before a crash was cut", file=str(path), bytes=file.cut)
             self._open[topic, int(number)] = file
+
+    def _make_directory(self) -> None:
+        """Make the directory, also on disk: each that is new is a name in the one above."""
+        new = [path for path in (self._directory, *self._directory.parents) if not path.exists()]
+        self._directory.mkdir(parents=True, exist_ok=True)
+        for path in new:
+            sync_directory(path.parent)
 
     def _take_number(self) -> None:
         """Lock a number of our own, also against other processes: no two write to one file."""

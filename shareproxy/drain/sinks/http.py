@@ -197,19 +197,24 @@ class HttpSink:
                 settings.method, settings.url, data=body, headers=headers, allow_redirects=False
             ) as response:
                 if response.ok and response.status < 300:
-                    await response.read()
+                    async for _ in response.content.iter_any():  # so that the connection can be used again
+                        pass
                     return _TAKEN
                 said = await response.content.read(_MOST_READ)
                 return self._answer(response, said)
         except TimeoutError:
             return _Answer(Outcome.RELEASE, f"no answer within {settings.timeout:g} s")
+        except aiohttp.ClientResponseError as error:  # its text has the whole address
+            return _Answer(Outcome.RELEASE, f"the answer is no HTTP: {' '.join(error.message.split())[:_MOST_SHOWN]}")
         except (aiohttp.ClientError, OSError) as error:
             return _Answer(Outcome.RELEASE, str(error) or type(error).__name__)
 
     def _answer(self, response: aiohttp.ClientResponse, said: bytes) -> _Answer:
         why = f"status {response.status} {response.reason or ''}".rstrip()
         if 300 <= response.status < 400:
-            why += f"; redirects are not followed, set url to {response.headers.get('Location', 'the new address')!r}"
+            location = response.headers.get("Location")
+            to = "the new address" if location is None else repr(_without_secrets(location))
+            why += f"; redirects are not followed, set url to {to}"
         elif text := " ".join(said.decode(errors="replace").split()):
             why += f": {text[:_MOST_SHOWN]}"
         if 400 <= response.status < 500 and response.status not in self._settings.retry_statuses:
@@ -223,9 +228,17 @@ class HttpSink:
         return _Answer(Outcome.REJECT, why)
 
     def _where(self) -> str:
-        parts = urlsplit(self._settings.url)
-        host = parts.netloc.rpartition("@")[2]
-        return f"{parts.scheme}://{host}{parts.path}"
+        return _without_secrets(self._settings.url)
+
+
+def _without_secrets(url: str) -> str:
+    """Return an address without login and query: either may hold a password."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "the new address"
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{parts.path}" if host else parts.path
 
 
 def _retry_after(header: str | None) -> float | None:
@@ -237,7 +250,7 @@ def _retry_after(header: str | None) -> float | None:
     except ValueError:
         try:
             moment = parsedate_to_datetime(header)
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
@@ -257,13 +270,15 @@ def _settings(config: Mapping[str, Any]) -> HttpSettings:
     for status in settings.retry_statuses:
         if not 400 <= status < 500:
             raise SettingsError(f"retry_statuses: {status} is none from 400 to 499; those of 500 and more always retry")
+    if not _is_line(settings.content_type):
+        raise SettingsError("content_type: must be one line, such as application/json")
+    if "@" in parts.netloc and any(name.lower() == "authorization" for name in settings.headers):
+        raise SettingsError("headers: Authorization and a login in url exclude each other; leave one of them out")
     for name, value in (*settings.headers.items(), (settings.idempotency_header or "x", "")):
-        if (
-            not name
-            or not name.isascii()
-            or any(c.isspace() or c in ":,;" for c in name)
-            or "\n" in value
-            or "\r" in value
-        ):
+        if not name or not name.isascii() or any(c.isspace() or c in ":,;" for c in name) or not _is_line(value):
             raise SettingsError(f"headers: {name!r} is no name of a header, or its value has more than one line")
     return settings
+
+
+def _is_line(text: str) -> bool:
+    return not any(c in "\r\n\0" for c in text)

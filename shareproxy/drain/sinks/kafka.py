@@ -7,7 +7,8 @@ Must never: copy a topic into itself.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -28,6 +29,16 @@ from shareproxy.drain.sinks.settings import Seconds, SettingsError, read_setting
 _TOPIC: Final = "{topic}"
 # below what brokers read at all by default (socket.request.max.bytes): how large a record may be is for them to say
 _LARGEST_REQUEST: Final = 100_000_000
+# for a producer's own end; it waits for brokers that are away for as long as they are
+CLOSE_SECONDS: Final = 1.0
+# brokers answer so for a whole batch of the producer's, whichever of its records is at fault; what aiokafka has no word
+# for is one of these: a record without a key, which a compacted topic does not take
+_OF_A_BATCH: Final = (
+    errors.MessageSizeTooLargeError,
+    errors.RecordListTooLargeError,
+    errors.InvalidTimestampError,
+    errors.UnknownError,
+)
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 
@@ -57,6 +68,8 @@ class KafkaSink:
     def __init__(self) -> None:
         self._settings: KafkaSettings
         self._producer: Any = None
+        self._make: Callable[[], Any]
+        self._spent = False  # brokers would not go on from where it is
         self._log = structlog.get_logger()
 
     @staticmethod
@@ -77,7 +90,7 @@ class KafkaSink:
         self._settings = settings = _settings(context.config)
         self._log = structlog.get_logger().bind(connector=context.connector, task=context.task_id)
         way = connection_from_file(settings.command_config, f"{context.connector}-{context.task_id}")
-        self._producer = AIOKafkaProducer(
+        self._make = lambda: AIOKafkaProducer(
             bootstrap_servers=settings.bootstrap_servers.split(","),
             client_id=way.client_id,
             acks="all",
@@ -88,6 +101,7 @@ class KafkaSink:
             max_request_size=_LARGEST_REQUEST,
             **security_arguments(way.security),
         )
+        self._producer = self._make()
         try:
             async with asyncio.timeout(settings.timeout):
                 await self._producer.start()
@@ -103,7 +117,10 @@ class KafkaSink:
             Retriable: the brokers took no record, and may later.
             DrainError: they will not, or a record goes where it came from.
         """
-        results = await asyncio.gather(*(self._send(record) for record in batch), return_exceptions=True)
+        results = await self._send_all(batch)
+        for index, result in enumerate(results):
+            if isinstance(result, _OF_A_BATCH):
+                (results[index],) = await self._send_all(batch[index : index + 1])
         outcomes: list[Outcome] = []
         again: list[BaseException] = []
         for record, result in zip(batch, results, strict=True):
@@ -144,7 +161,37 @@ class KafkaSink:
         """Close the producer; what was put is answered already."""
         producer, self._producer = self._producer, None
         if producer is not None:
-            await producer.stop()
+            await _close(producer)
+
+    async def _send_all(self, records: Sequence[SinkRecord]) -> list[BaseException | None]:
+        """Send records; return for each `None`, or why it was not taken in time."""
+        if self._spent:
+            await self._renew()
+        sends = [asyncio.ensure_future(self._send(record)) for record in records]
+        try:
+            # an idempotent producer of aiokafka's tries again without end
+            await asyncio.wait(sends, timeout=self._settings.timeout)
+        finally:
+            late = [send for send in sends if send.cancel()]
+            self._spent = self._spent or bool(late)
+        results = await asyncio.gather(*sends, return_exceptions=True)
+        for index, result in enumerate(results):
+            if isinstance(result, asyncio.CancelledError):
+                results[index] = TimeoutError(f"no answer within {self._settings.timeout:g} s")
+            elif isinstance(result, errors.KafkaError):
+                self._spent = True  # it has counted what was not taken: brokers would call the next out of order
+        return results
+
+    async def _renew(self) -> None:
+        """Take a new producer, as nothing else sets one right."""
+        await _close(self._producer)
+        self._producer = self._make()
+        try:
+            async with asyncio.timeout(self._settings.timeout):
+                await self._producer.start()
+        except (errors.KafkaError, OSError, TimeoutError) as error:
+            raise Retriable(f"{self._where()}: {sentence(error)}") from error
+        self._spent = False
 
     async def _send(self, record: SinkRecord) -> None:
         topic = self._target(record.topic)
@@ -185,8 +232,29 @@ class KafkaSink:
         return f"the brokers at {self._settings.bootstrap_servers}"
 
 
+async def _close(producer: Any) -> None:
+    """Close a producer, also one that waits for brokers; one that was only let go would send on."""
+    stopping = asyncio.ensure_future(producer.stop())
+    try:
+        await asyncio.wait({stopping}, timeout=CLOSE_SECONDS)
+    finally:
+        if not stopping.done():
+            stopping.cancel()
+            sending = producer._sender.sender_task
+            if sending is not None:
+                sending.cancel()
+            await producer.client.close()
+            if sending is not None and not sending.done():
+                await asyncio.wait({sending}, timeout=CLOSE_SECONDS)
+                sending.cancel()  # the first time it waits for what is under way
+    with contextlib.suppress(errors.KafkaError, OSError, asyncio.CancelledError):
+        await stopping
+
+
 def _may_work_later(error: errors.KafkaError) -> bool:
-    return bool(error.retriable) or isinstance(error, errors.KafkaTimeoutError | errors.KafkaConnectionError)
+    if isinstance(error, errors.KafkaTimeoutError | errors.KafkaConnectionError | errors.UnknownError):
+        return True
+    return bool(error.retriable)
 
 
 def _settings(config: Mapping[str, Any]) -> KafkaSettings:

@@ -7,7 +7,7 @@ others of its batch, or two deliveries of a record make two rows.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
@@ -206,8 +206,12 @@ class PostgresqlSink:
             return
         newest, older = rows.newest(self._table, batch)
         await self._write_parts(newest, batch, outcomes)
-        if older is not None and any(outcomes[place] is not Outcome.ACCEPT for place in newest.places):
-            await self._write(older, batch, outcomes)
+        if older is None:
+            return
+        there = {key for key, place in newest.by_key(self._table) if outcomes[place] is Outcome.ACCEPT}
+        left = older.without(there, self._table)
+        if left:
+            await self._write(left, batch, outcomes)
 
     async def _write_parts(self, rows: _Rows, batch: Sequence[SinkRecord], outcomes: list[Outcome]) -> None:
         """Write rows in one statement; where the table does not take one of them, look for it by halves."""
@@ -251,9 +255,17 @@ class _Rows:
             _Rows([column[middle:] for column in self.columns], self.places[middle:]),
         )
 
+    def by_key(self, table: Table) -> Iterable[tuple[Any, int]]:
+        """Return each row's key and place in the batch."""
+        return zip(self._keys(table), self.places, strict=True)
+
+    def without(self, keys: Set[Any], table: Table) -> _Rows:
+        """Return the rows that have none of these keys."""
+        return self._only([row for row, key in enumerate(self._keys(table)) if key not in keys])
+
     def newest(self, table: Table, batch: Sequence[SinkRecord]) -> tuple[_Rows, _Rows | None]:
         """Return one row for each key, and the others; PostgreSQL updates no row twice in a statement."""
-        keys = list(zip(*(self.columns[index] for index in table.keys), strict=True))
+        keys = self._keys(table)
         if len(set(keys)) == len(keys):
             return self._ordered(keys), None
         ranks = [batch[place].offset for place in self.places]
@@ -267,6 +279,9 @@ class _Rows:
         newest = self._only([row for row in range(len(keys)) if row in rows])
         older = self._only([row for row in range(len(keys)) if row not in rows])
         return newest._ordered([keys[row] for row in sorted(rows)]), older
+
+    def _keys(self, table: Table) -> list[Any]:
+        return list(zip(*(self.columns[index] for index in table.keys), strict=True))
 
     def _ordered(self, keys: list[Any]) -> _Rows:
         """Return rows by key: two tasks that lock the same rows in one order cannot block each other."""

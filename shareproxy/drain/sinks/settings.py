@@ -70,7 +70,7 @@ def settings_of(kind: type[msgspec.Struct]) -> tuple[Setting, ...]:
     """Return each setting of a struct, in order."""
     found = []
     for field in msgspec.structs.fields(kind):
-        hint = _hints(kind)[field.name]
+        hint = _hints(kind)[field.encode_name]
         default = field.default
         if field.default_factory is not msgspec.NODEFAULT:
             default = field.default_factory()
@@ -81,7 +81,8 @@ def settings_of(kind: type[msgspec.Struct]) -> tuple[Setting, ...]:
 
 @functools.cache
 def _hints(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    return get_type_hints(kind, include_extras=True)
+    hints = get_type_hints(kind, include_extras=True)
+    return {field.encode_name: hints[field.name] for field in msgspec.structs.fields(kind)}
 
 
 def _metas(hint: Any) -> list[msgspec.Meta]:

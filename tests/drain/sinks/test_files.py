@@ -96,6 +96,29 @@ def test_a_record_that_the_open_file_has_is_not_written_again(tmp_path: Path) ->
     assert offsets(tmp_path / "orders-0.w0.open") == [0, 1, 2, 3, 4]
 
 
+def test_another_record_at_an_offset_that_the_open_file_has_is_written(tmp_path: Path) -> None:
+    """A topic that was made anew begins at 0 again; also after a restart."""
+    sink = started(tmp_path)
+    sink.put(records(2))
+    sink.put(records(2, value="new"))
+    sink.put(records(2, value="new"))
+    os.close(sink._lock or 0)
+
+    started(tmp_path).put(records(3, value="newer"))
+
+    assert offsets(tmp_path / "orders-0.w0.open") == [0, 1, 0, 1, 0, 1, 2]
+
+
+def test_a_directory_that_was_made_is_synced_in_the_one_above(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a crash may take it, with all that was accepted into it."""
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.readlink(f"/proc/self/fd/{file}")))
+
+    started(tmp_path / "a" / "b").put(records(1))
+
+    assert {str(tmp_path), str(tmp_path / "a"), str(tmp_path / "a" / "b")} <= set(synced)
+
+
 @pytest.mark.parametrize("torn", [b'{"topic":"ord', b"\0" * 4096, b'{"offset":9}', b"\0\0\n"])
 def test_what_a_crash_left_of_a_line_is_cut_at_start(tmp_path: Path, torn: bytes) -> None:
     """The lines before it stay."""

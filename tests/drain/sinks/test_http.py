@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator, Callable
@@ -113,9 +114,10 @@ async def test_retry_after_is_kept_to(service: Service, form: str) -> None:
     assert len(service.requests) == 1
 
 
-async def test_a_retry_after_that_makes_no_sense_is_left_out(service: Service) -> None:
+@pytest.mark.parametrize("header", ["soon", "nan", "Mon, 01 Jan 9999999999999999999 00:00:00 GMT"])
+async def test_a_retry_after_that_makes_no_sense_is_left_out(service: Service, header: str) -> None:
     """The worker's own delay is used."""
-    service.answer = lambda number: web.Response(status=503, headers={"Retry-After": "soon"})
+    service.answer = lambda number: web.Response(status=503, headers={"Retry-After": header})
     sink = await service.sink()
 
     with pytest.raises(Retriable) as raised:
@@ -174,6 +176,40 @@ async def test_a_service_that_is_away_is_retriable_and_its_password_not_shown() 
     assert "secret" not in str(raised.value)
 
 
+async def test_a_redirect_s_token_is_not_shown(service: Service) -> None:
+    """Services that move from http to https answer with the whole address, query included."""
+    service.answer = lambda number: web.Response(
+        status=308, headers={"Location": "https://me:secret@host/hook?token=secret#secret"}
+    )
+    sink = await service.sink(headers={"X": "y"})
+
+    with pytest.raises(Retriable, match="set url to 'https://host/hook'") as raised:
+        await sink.put(records(1))
+
+    assert "secret" not in str(raised.value)
+
+
+async def test_an_answer_that_is_no_http_shows_no_token() -> None:
+    """aiohttp's own words have the address in them."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 what\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    sink = HttpSink()
+    await sink.start(Context(config={"url": f"http://127.0.0.1:{port}/hook?token=secret"}))
+
+    with pytest.raises(Retriable, match=rf"^http://127\.0\.0\.1:{port}/hook: ") as raised:
+        await sink.put(records(1))
+    await sink.stop()
+    server.close()
+
+    assert "secret" not in str(raised.value)
+
+
 async def test_requests_go_side_by_side(service: Service) -> None:
     """All are answered, each record once."""
     sink = await service.sink(concurrency=8)
@@ -192,6 +228,9 @@ async def test_requests_go_side_by_side(service: Service) -> None:
         ({"url": "http://h", "method": "GET"}, "method: choose one of POST, PUT, PATCH"),
         ({"url": "http://h", "headers": {"a b": "c"}}, "headers: 'a b' is no name of a header"),
         ({"url": "http://h", "headers": {"a": "c\nd: e"}}, "headers: 'a' is no name of a header, or its value"),
+        ({"url": "http://h", "headers": {"a": "c\0"}}, "headers: 'a' is no name of a header, or its value"),
+        ({"url": "http://h", "content_type": "a\nb"}, "content_type: must be one line"),
+        ({"url": "http://u:p@h", "headers": {"authorization": "x"}}, "headers: Authorization and a login in url"),
         ({"url": "http://h", "retry_statuses": [500]}, "retry_statuses: 500 is none from 400 to 499"),
         ({"url": "http://h", "concurrency": 0}, "concurrency: must be a whole number of 1 or more"),
     ],

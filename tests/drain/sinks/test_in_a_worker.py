@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from shareproxy.drain.sink_config import load_sink_settings
 from shareproxy.drain.sink_parts import BrokerParts
 from shareproxy.drain.worker import SinkWorker
 from shareproxy.testing.simulated import SimulatedCluster
+from tests.support.waiting import eventually
 
 CONFIG = """
 [worker]
@@ -39,9 +39,9 @@ async def test_every_record_is_in_a_file_before_it_is_accepted(tmp_path: Path) -
         await worker.start()
         for partition in (0, 1):
             cluster.produce("orders", partition, 20, values=[json.dumps({"n": n}) for n in range(20)])
-        async with asyncio.timeout(20):
-            while sum(meter.counts["record_acknowledge"] for meter in worker.meters) < 40:
-                await asyncio.sleep(0.01)
+        await eventually(
+            lambda: sum(meter.counts["record_acknowledge"] for meter in worker.meters) >= 40, "all are accepted"
+        )
         await worker.stop()
 
     found = [json.loads(line) for path in directory.glob("*.jsonl") for line in path.read_text().splitlines()]

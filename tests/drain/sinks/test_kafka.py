@@ -16,11 +16,31 @@ from shareproxy.drain.sinks.kafka import KafkaSink
 from shareproxy.drain.sinks.settings import SettingsError
 from tests.drain.sinks.records import Context, records
 
+NEVER = TimeoutError("no answer comes")
 CONFIG = {"bootstrap_servers": "h:9092", "topic": "copy"}
+
+
+class Client:
+    """Its connections."""
+
+    closed = False
+
+    async def close(self) -> None:
+        """Note it."""
+        self.closed = True
+
+
+class Sender:
+    """Its task that sends."""
+
+    def __init__(self) -> None:
+        self.sender_task = asyncio.ensure_future(asyncio.Event().wait())
 
 
 class Producer:
     """What aiokafka's producer is for the sink; `answers` are for one record each."""
+
+    made: ClassVar[list[Producer]] = []
 
     answers: ClassVar[list[BaseException | None]] = []
     partitions: ClassVar[set[int]] = {0}
@@ -29,6 +49,9 @@ class Producer:
 
     def __init__(self, **arguments: Any) -> None:
         type(self).arguments = arguments
+        self.made.append(self)
+        self.stopped = self.stop_hangs = False
+        self.client, self._sender = Client(), Sender()
 
     async def start(self) -> None:
         """Connect, or not."""
@@ -36,7 +59,11 @@ class Producer:
             raise self.start_error
 
     async def stop(self) -> None:
-        """Do nothing."""
+        """End the task, once all is sent."""
+        if self.stop_hangs:
+            await asyncio.Event().wait()
+        self._sender.sender_task.cancel()
+        self.stopped = True
 
     async def partitions_for(self, topic: str) -> set[int]:
         """Return what the test says."""
@@ -48,7 +75,7 @@ class Producer:
         answer = self.answers.pop(0)
         if answer is None:
             future.set_result(None)
-        else:
+        elif answer is not NEVER:
             future.set_exception(answer)
         return future
 
@@ -58,7 +85,7 @@ def producer(monkeypatch: pytest.MonkeyPatch) -> type[Producer]:
     """A producer class for one test."""
 
     class Own(Producer):
-        pass
+        made: ClassVar[list[Producer]] = []
 
     monkeypatch.setattr(kafka, "AIOKafkaProducer", Own)
     return Own
@@ -83,10 +110,60 @@ async def test_all_replicas_acknowledge_and_the_producer_is_idempotent(producer:
 
 async def test_records_that_the_brokers_did_not_take_are_released(producer: type[Producer]) -> None:
     """Those that they will never take are rejected, the others accepted."""
-    producer.answers = [None, errors.RequestTimedOutError(), errors.MessageSizeTooLargeError()]
+    producer.answers = [None, errors.RequestTimedOutError(), *[errors.MessageSizeTooLargeError()] * 2]
     sink = await started()
 
     assert await sink.put(records(3)) == [Outcome.ACCEPT, Outcome.RELEASE, Outcome.REJECT]
+
+
+@pytest.mark.parametrize("error", [errors.MessageSizeTooLargeError(), errors.UnknownError()])
+async def test_one_record_at_fault_does_not_cost_the_others_of_its_request(
+    producer: type[Producer], error: BaseException
+) -> None:
+    """Brokers answer for a batch of the producer's: each record of it is asked for by itself, the bad one last told."""
+    producer.answers = [error, error, error, None, error, None]
+    sink = await started()
+
+    bad = Outcome.REJECT if isinstance(error, errors.MessageSizeTooLargeError) else Outcome.RELEASE
+    assert await sink.put(records(3)) == [Outcome.ACCEPT, bad, Outcome.ACCEPT]
+
+
+async def test_a_producer_that_was_refused_a_batch_is_not_used_again(producer: type[Producer]) -> None:
+    """It has counted the batch, so that brokers would call its next one out of order."""
+    producer.answers = [*[errors.MessageSizeTooLargeError()] * 2, None]
+    sink = await started()
+
+    assert await sink.put(records(1)) == [Outcome.REJECT]
+    assert await sink.put(records(1)) is None
+
+    assert (len(producer.made), sum(each.stopped for each in producer.made)) == (3, 2)
+
+
+async def test_a_record_without_an_answer_in_time_comes_again(producer: type[Producer]) -> None:
+    """An idempotent producer would try without end; it is closed, so that it does not go on behind the next one."""
+    producer.answers = [None, NEVER, None]
+    sink = await started(timeout=0.05)
+
+    assert await sink.put(records(2)) == [Outcome.ACCEPT, Outcome.RELEASE]
+    assert await sink.put(records(1)) is None
+
+    assert [each.stopped for each in producer.made] == [True, False]
+
+
+async def test_a_producer_whose_stop_waits_for_brokers_is_ended(
+    producer: type[Producer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its sender would go on for as long as the process lives."""
+    monkeypatch.setattr(kafka, "CLOSE_SECONDS", 0.01)
+    sink = await started()
+    (made,) = producer.made
+    made.stop_hangs = True
+    sender = made._sender.sender_task
+
+    await sink.stop()
+
+    assert sender.cancelled()
+    assert made.client.closed
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from shareproxy.drain.sink import Outcome, Retriable
 from shareproxy.drain.sinks.postgresql import PostgresqlSink
 from shareproxy.drain.sinks.settings import SettingsError
 from tests.drain.sinks.records import Context, Record, records
-from tests.support.real_postgresql import RealPostgresql, require_postgresql
+from tests.support.postgresql import RealPostgresql, require_postgresql
 
 asyncpg = pytest.importorskip("asyncpg")
 
@@ -172,6 +172,24 @@ async def test_one_record_that_violates_a_constraint_does_not_cost_the_others(da
 
     assert outcomes == [ACCEPT, REJECT, ACCEPT, REJECT, ACCEPT, REJECT, ACCEPT, REJECT, REJECT, REJECT, REJECT]
     assert await database.rows("SELECT id FROM t ORDER BY 1") == [(0,), (2,), (4,), (6,)]
+
+
+async def test_an_older_record_is_written_over_no_newer_one_because_another_key_s_was_rejected(
+    database: Database,
+) -> None:
+    """Each key by itself: of the one whose newest record is there, the older ones are done with."""
+    await database.table("id int PRIMARY KEY, name varchar(5)")
+    sink = await database.sink(**BY_ID)
+    batch = [
+        Record(offset=0, value={"id": 1, "name": "old"}),
+        Record(offset=1, value={"id": 1, "name": "new"}),
+        Record(offset=2, value={"id": 2, "name": "first"}),
+        Record(offset=3, value={"id": 2, "name": "too long"}),
+    ]
+
+    assert await sink.put(batch) == [ACCEPT, ACCEPT, ACCEPT, REJECT]
+
+    assert await database.rows() == [(1, "new"), (2, "first")]
 
 
 async def test_an_older_record_of_a_rejected_newest_one_is_written(database: Database) -> None:
