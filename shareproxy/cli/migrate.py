@@ -223,4 +223,6 @@ def _judge_rollback(plan: RollbackPlan, executed: bool) -> ExitCode:
             say(f"{row.topic}-{row.partition}: {row.error}")
     committed = sum(row.new_offset is not None and row.error is None for row in plan.rows)
     say(f"{plan.to_group}: {committed} of {len(plan.offsets)} offsets committed")
+    if any(row.denied for row in plan.rows):
+        return ExitCode.NOT_AUTHORIZED
     return ExitCode.DONE if plan.done else ExitCode.NO

@@ -293,7 +293,7 @@ class BrokerLoop:
         elif overdue or (room.records and self._takes_along()):
             self._flush(whole=True)  # else what was noted waits for a fetch that takes it along
         wait_ms = None if room.waits else 0
-        if room.waits and self._noted and not self.has_more:
+        if room.waits and self._noted:  # somebody may wait for what the answer says of them
             wait_ms = min(LINGER_MS, self.session.limits.max_wait_ms)
         self._awaited = False
         return self.session.next_request(

@@ -183,8 +183,7 @@ class HandlerWorker:
                 if place is not Place.HERE:
                     return
         except asyncio.CancelledError:
-            if not self._is_lost(record):  # R20
-                self._give_back(record)
+            self._give_back(record)
             raise
 
     async def _turn(self, record: HandledRecord, failures: int) -> Ended | None:
@@ -317,6 +316,8 @@ class HandlerWorker:
     # the end
 
     def _give_back(self, record: HandledRecord) -> None:
+        if self._is_lost(record):  # R20
+            return
         self._note(record.release, "release")
         if record.delivery_count > 1:
             self._given_back.append(record)

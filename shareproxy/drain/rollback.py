@@ -50,6 +50,7 @@ class RollbackRow(msgspec.Struct, frozen=True):
         again: offsets that the share group has done and the consumer group will be given again; `None` if not known.
         note: why it is left.
         error: why it was not committed.
+        denied: whether a right is missing for it; not in the JSON, where the error says so.
     """
 
     topic: str
@@ -61,10 +62,11 @@ class RollbackRow(msgspec.Struct, frozen=True):
     again: int | None = None
     note: str | None = None
     error: str | None = None
+    denied: bool = False
 
     def to_dict(self) -> dict[str, object]:
         """Return a JSON object; every key is always there."""
-        return msgspec.structs.asdict(self)
+        return {name: value for name, value in msgspec.structs.asdict(self).items() if name != "denied"}
 
 
 class RollbackPlan(msgspec.Struct, frozen=True):
@@ -197,7 +199,7 @@ async def roll_back(cluster: Cluster, plan: RollbackPlan, *, timeout: float = 10
     codes = {(topic.name, row.partition_index): row.error_code for topic in answer.topics for row in topic.partitions}
     _raise_for_group(plan.to_group, set(codes.values()))
     rows = tuple(
-        msgspec.structs.replace(row, error=_refused(row, code))
+        msgspec.structs.replace(row, error=_refused(row, code), denied=code == ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         if row.new_offset is not None and (code := codes.get((row.topic, row.partition), -1))
         else row
         for row in plan.rows

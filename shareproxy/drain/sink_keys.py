@@ -12,11 +12,14 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=86_400_000)]
+# where none at all would spend all deliveries in no time, or leave none to close in
+SomeMilliseconds = Annotated[int, msgspec.Meta(ge=1, le=86_400_000)]
 Tasks = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 _WORDS: Final[Mapping[Any, str]] = {
     str: "must be text, in quotes",
     bool: "must be true or false",
     Milliseconds: "must be a whole number of milliseconds from 0 to 86400000",
+    SomeMilliseconds: "must be a whole number of milliseconds from 1 to 86400000",
     Tasks: "must be a whole number from 1 to 1000",
 }
 
@@ -45,7 +48,7 @@ class WorkerKeys(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     override_policy: Literal["All", "None", "Principal"] = msgspec.field(
         default="All", name="connector.client.config.override.policy"
     )
-    stop_timeout_ms: Milliseconds = msgspec.field(default=5_000, name="task.shutdown.graceful.timeout.ms")
+    stop_timeout_ms: SomeMilliseconds = msgspec.field(default=5_000, name="task.shutdown.graceful.timeout.ms")
     exactly_once: bool = False
     log_level: Literal["debug", "info", "warning", "error"] = msgspec.field(default="info", name="log.level")
     log_format: Literal["auto", "json", "text"] = msgspec.field(default="auto", name="log.format")
@@ -81,7 +84,7 @@ class ConnectorKeys(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     tolerance: Literal["none", "all"] = msgspec.field(default="none", name="errors.tolerance")
     reject_without_dlq: bool = msgspec.field(default=False, name="reject.without.dlq")
     unknown_errors: Literal["release", "reject"] = msgspec.field(default="release", name="unknown.errors")
-    retry_ms: Milliseconds = msgspec.field(default=1_000, name="retry.backoff.ms")
+    retry_ms: SomeMilliseconds = msgspec.field(default=1_000, name="retry.backoff.ms")
     retry_max_ms: Milliseconds = msgspec.field(default=60_000, name="errors.retry.delay.max.ms")
     put_timeout_ms: Milliseconds = msgspec.field(default=0, name="put.timeout.ms")
     exactly_once: bool = False

@@ -111,7 +111,7 @@ class SinkWorker:
         return lines
 
     async def start(self) -> None:
-        """Check everything, then start all tasks; return when one of them works.
+        """Check everything, then start all tasks; return when each has begun, or has failed for the first time.
 
         Raises:
             ConfigError, AdminError, DrainError, ClusterError: nothing works; nothing is left running.

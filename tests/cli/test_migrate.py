@@ -171,6 +171,17 @@ def test_a_rollback_that_failed_in_part_says_where(run: Run) -> None:
     assert "orders-0: it was refused" in result.stderr
 
 
+def test_a_rollback_without_a_right_on_a_topic_ends_with_not_authorised(run: Run) -> None:
+    """As a migration does, and as --help says."""
+    row = RollbackRow("orders", 0, 6, 4, 6, 9, 2, error="READ is needed", denied=True)
+    failed = RollbackPlan("s", "c", (row,))
+
+    result = run("rollback", "s", "--to-group", "c", "--execute", "-o", "json", plan=BACK, result=failed)
+
+    assert result.exit_code == 4
+    assert "denied" not in result.stdout
+
+
 def test_a_rollback_with_nothing_to_commit_is_done(run: Run) -> None:
     """A script may run it twice."""
     plan = RollbackPlan("s", "c", (RollbackRow("orders", 0, 6, 6, None, 9, 0, "the consumer group is there already"),))

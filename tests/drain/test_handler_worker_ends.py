@@ -215,7 +215,7 @@ def test_told_to_stop_while_it_joins() -> None:
 
 
 def test_a_stop_that_costs_records_their_last_delivery_is_counted_and_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """The brokers give them up: whether they wait for their next try, for a free slot, or their handler is cancelled."""
+    """The brokers give them up: those that wait for a try, for a free slot, and one whose handler is cancelled."""
 
     async def scene() -> None:
         counted = [FakeRecord(offset, delivery_count=3, lock_seconds=1000) for offset in range(3)]
@@ -236,3 +236,21 @@ def test_a_stop_that_costs_records_their_last_delivery_is_counted_and_told(capsy
     in_virtual_time(scene())
 
     assert "stopped in the last delivery of records, the brokers give them up" in capsys.readouterr().out
+
+
+def test_r20_a_stop_says_nothing_of_a_record_whose_lock_is_gone() -> None:
+    """It waited for a free place, and its lock ran out at the moment of the stop."""
+
+    async def scene() -> None:
+        consumer = FakeShareConsumer([FakeRecord(0, lock_seconds=1000), FakeRecord(1, lock_seconds=5)])
+
+        async def handle(record: FakeRecord) -> None:
+            await asyncio.sleep(5)
+            bench.stop.ask()
+
+        async with working(consumer, handle, concurrency=1, prefetch=1) as bench:
+            await asyncio.sleep(6)
+
+        assert consumer.kinds(1) == []
+
+    in_virtual_time(scene())

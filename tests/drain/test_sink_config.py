@@ -183,6 +183,19 @@ def test_bad_input_is_one_sentence_with_the_keys_path(file: Path, text: str, sen
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("key", ["retry.backoff.ms", "task.shutdown.graceful.timeout.ms"])
+def test_bad_input_no_time_at_all_is_refused(file: Path, key: str) -> None:
+    """R21: released at full speed a record has spent its deliveries in no time; and no consumer closes in none."""
+    worker, connector = ("", f'"{key}" = 0') if key.startswith("retry") else (f'"{key}" = 0', "")
+
+    with pytest.raises(ConfigError, match=f'"{key}": must be a whole number of milliseconds from 1 to 86400000'):
+        load(
+            file,
+            f'[worker]\n"bootstrap.servers" = "b:1"\n{worker}\n'
+            f'[connectors.a]\nclass = "files"\ntopics = "t"\n{connector}\n',
+        )
+
+
 def test_bad_input_the_value_of_a_sinks_setting_is_never_shown(file: Path) -> None:
     """It may be a password."""
     with pytest.raises(ConfigError) as error:
@@ -192,6 +205,6 @@ def test_bad_input_the_value_of_a_sinks_setting_is_never_shown(file: Path) -> No
 
 
 def test_bad_input_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    """With the flag that names it."""
-    with pytest.raises(ConfigError, match=r"none\.toml: cannot be read: No such file .*--config"):
+    """With what to check."""
+    with pytest.raises(ConfigError, match=r"none\.toml: cannot be read: No such file .*; check its path"):
         load_sink_settings(tmp_path / "none.toml")

@@ -174,8 +174,9 @@ async def test_a_sink_that_could_not_start_again_is_stopped_once() -> None:
         def stop(self) -> None:
             self.stops += 1
 
-    run = TaskRun(*records(0, delivery_count=3), sink=Plain(), stop_timeout=0.3)
+    sink = Plain()
+    run = TaskRun(*records(0, delivery_count=3), sink=sink, stop_timeout=0.3)
 
-    await run.until(lambda: run.sink.stops >= 3)
+    await run.until(lambda: sink.stops >= 3)
 
-    assert run.sink.stops == run.made
+    assert sink.stops == run.made

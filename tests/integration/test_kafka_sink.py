@@ -53,3 +53,24 @@ async def test_a_record_that_was_copied_into_its_own_topic_is_not_copied_again(
     with pytest.raises(DrainError, match="would be again, without end"):
         await sink.put([Record(topic="loop", headers=headers)])
     await sink.stop()
+
+
+async def test_a_record_that_is_too_large_costs_neither_its_neighbours_nor_what_comes_next(
+    kafka: LocalKafka, driver: ShareDriver
+) -> None:
+    """The producer asks for many records at once, and the broker refuses them together."""
+    driver.create_topic("small", configs={"max.message.bytes": "2000"})
+    sink = KafkaSink()
+    await sink.start(
+        Context(config={"bootstrap_servers": kafka.bootstrap_servers, "topic": "small"}, topics=["orders"])
+    )
+    batch = [Record(offset=offset, key="k", value=b"x" * (4000 if offset == 3 else 500)) for offset in range(8)]
+
+    outcomes = await sink.put(batch)
+    again = await sink.put([Record(offset=8, key="k", value=b"y")])
+    found = await copied(kafka.bootstrap_servers, "small", 8)
+    await sink.stop()
+
+    assert outcomes == [Outcome.REJECT if offset == 3 else Outcome.ACCEPT for offset in range(8)]
+    assert again is None
+    assert sorted(int(dict(message.headers)["source.offset"]) for message in found) == [0, 1, 2, 4, 5, 6, 7, 8]

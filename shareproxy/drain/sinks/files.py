@@ -27,6 +27,8 @@ from shareproxy.drain.sinks.settings import SettingsError, read_settings
 
 # a limit against a mistake: each has a lock file that stays
 _MOST_WRITERS: Final = 1000
+# file systems take names of 255 bytes; partition, writer, two offsets, time and ending need the rest
+_LONGEST_TOPIC: Final = 170
 _LATER: Final = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EROFS, errno.ESTALE)
 
 
@@ -67,11 +69,16 @@ class FilesSink:
         """Take the lowest writer's number that is free, and mend what its last owner left.
 
         Raises:
-            DrainError: the directory cannot be written to.
+            DrainError: the directory cannot be written to, or a topic's name is too long.
         """
         self._settings = _settings(context.config)
         self._directory = Path(self._settings.directory)
         self._log = structlog.get_logger().bind(connector=context.connector, task=context.task_id)
+        for topic in context.topics:
+            if len(topic) > _LONGEST_TOPIC:
+                raise DrainError(
+                    f"topic {topic!r}: a file's name has room for {_LONGEST_TOPIC} letters of it; take another sink"
+                )
         try:
             self._make_directory()
             self._take_number()

@@ -161,7 +161,7 @@ class KafkaSink:
         """Close the producer; what was put is answered already."""
         producer, self._producer = self._producer, None
         if producer is not None:
-            await _close(producer)
+            await _close(producer, spent=self._spent)
 
     async def _send_all(self, records: Sequence[SinkRecord]) -> list[BaseException | None]:
         """Send records; return for each `None`, or why it was not taken in time."""
@@ -184,7 +184,7 @@ class KafkaSink:
 
     async def _renew(self) -> None:
         """Take a new producer, as nothing else sets one right."""
-        await _close(self._producer)
+        await _close(self._producer, spent=True)
         self._producer = self._make()
         try:
             async with asyncio.timeout(self._settings.timeout):
@@ -232,23 +232,26 @@ class KafkaSink:
         return f"the brokers at {self._settings.bootstrap_servers}"
 
 
-async def _close(producer: Any) -> None:
-    """Close a producer, also one that waits for brokers; one that was only let go would send on."""
-    stopping = asyncio.ensure_future(producer.stop())
-    try:
-        await asyncio.wait({stopping}, timeout=CLOSE_SECONDS)
-    finally:
-        if not stopping.done():
+async def _close(producer: Any, *, spent: bool) -> None:
+    """Close a producer, whatever it has not sent; its own way would wait for brokers, and send on when cut short."""
+    if not spent:
+        stopping = asyncio.ensure_future(producer.stop())
+        try:
+            await asyncio.wait({stopping}, timeout=CLOSE_SECONDS)
+            if stopping.done():
+                with contextlib.suppress(errors.KafkaError, OSError):
+                    stopping.result()
+                return
+        finally:
             stopping.cancel()
-            sending = producer._sender.sender_task
-            if sending is not None:
-                sending.cancel()
-            await producer.client.close()
-            if sending is not None and not sending.done():
-                await asyncio.wait({sending}, timeout=CLOSE_SECONDS)
-                sending.cancel()  # the first time it waits for what is under way
-    with contextlib.suppress(errors.KafkaError, OSError, asyncio.CancelledError):
-        await stopping
+    producer._closed = True
+    sending = producer._sender.sender_task
+    if sending is not None:
+        sending.cancel()
+    await producer.client.close()
+    if sending is not None and not sending.done():
+        await asyncio.wait({sending}, timeout=CLOSE_SECONDS)
+        sending.cancel()  # the first time it waits for what is under way
 
 
 def _may_work_later(error: errors.KafkaError) -> bool:

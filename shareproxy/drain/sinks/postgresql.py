@@ -298,11 +298,14 @@ class _Rows:
 def _settings(config: Mapping[str, Any]) -> PostgresqlSettings:
     settings = read_settings(PostgresqlSettings, config)
     try:
-        scheme = urlsplit(settings.dsn).scheme
+        parts = urlsplit(settings.dsn)
+        scheme, rest = parts.scheme, parts.path + parts.fragment
     except ValueError:
-        scheme = ""
+        scheme = rest = ""
     if scheme not in ("postgresql", "postgres"):
         raise SettingsError("dsn: must be an address such as postgresql://USER:PASSWORD@HOST:5432/DATABASE")
+    if "@" in rest:  # what ends the address too early would be shown as the database's name
+        raise SettingsError("dsn: a / or # of the password is written %2F or %23")
     if not all(settings.table.split(".")) or settings.table.count(".") > 1:
         raise SettingsError("table: must be NAME or SCHEMA.NAME")
     if not settings.columns:

@@ -98,6 +98,9 @@ def _topic(call: Call[m.MetadataRequest], topic: Topic) -> m.MetadataResponseTop
         topic.topic_id,
         topic.is_internal,
         [_partition(index, row, alive) for index, row in enumerate(topic.partitions)],
+        call.state.rights.operations(call.principal, "TOPIC", topic.name)
+        if call.message.include_topic_authorized_operations
+        else NOT_TOLD,
     )
 
 

@@ -136,7 +136,10 @@ def _classic(call: Call[m.DescribeGroupsRequest], name: str) -> m.DescribeGroups
     if not isinstance(group, ConsumerGroup) or group.kind != "classic":
         text = f"Group {name} not found." if group is None else f"Group {name} is not a classic group."
         code = 69 if call.version >= 6 else 0
-        return m.DescribeGroupsResponseDescribedGroup(code, text if code else None, name, "Dead")
+        told = _told(call, name) if not code else NOT_TOLD
+        return m.DescribeGroupsResponseDescribedGroup(
+            code, text if code else None, name, "Dead", authorized_operations=told
+        )
     members = [
         m.DescribeGroupsResponseDescribedGroupMember(
             member.member_id, None, member.client_id, member.client_host, _subscription(member), _assignment(member)
@@ -144,7 +147,14 @@ def _classic(call: Call[m.DescribeGroupsRequest], name: str) -> m.DescribeGroups
         for member in group.members.values()
     ]
     protocol = ASSIGNOR["classic"] if members else ""
-    return m.DescribeGroupsResponseDescribedGroup(0, None, name, group.state, "consumer", protocol, members)
+    told = _told(call, name)
+    return m.DescribeGroupsResponseDescribedGroup(0, None, name, group.state, "consumer", protocol, members, told)
+
+
+def _told(call: Call[m.DescribeGroupsRequest], name: str) -> int:
+    """Return what the caller may do with a group, if it asks for that."""
+    asked = call.message.include_authorized_operations
+    return call.state.rights.operations(call.principal, "GROUP", name) if asked else NOT_TOLD
 
 
 def _subscription(member: GroupMember) -> bytes:

@@ -13,6 +13,22 @@ ANONYMOUS: Final = "User:ANONYMOUS"
 CLUSTER_NAME: Final = "kafka-cluster"
 ANY: Final = "*"
 
+# codes of Kafka's AclOperation; what an answer tells of a caller's rights has one bit for each
+_CODES: Final = {
+    "READ": 3,
+    "WRITE": 4,
+    "CREATE": 5,
+    "DELETE": 6,
+    "ALTER": 7,
+    "DESCRIBE": 8,
+    "DESCRIBE_CONFIGS": 10,
+    "ALTER_CONFIGS": 11,
+}
+_OPERATIONS: Final = {
+    "TOPIC": tuple(_CODES),
+    "GROUP": ("READ", "DELETE", "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"),
+}
+
 # the right to do one of these is the right to look as well
 _IMPLIED: Final = {
     "DESCRIBE": ("DESCRIBE", "READ", "WRITE", "DELETE", "ALTER"),
@@ -67,3 +83,8 @@ class Rights:
             return False
         enough = (*_IMPLIED.get(operation, (operation,)), "ALL")
         return self._open or any(entry.permission == "ALLOW" and entry.operation in enough for entry in covering)
+
+    def operations(self, principal: str, resource: str, name: str) -> int:
+        """Return what a principal may do with a topic or group, one bit for each operation (KIP-430)."""
+        allowed = (each for each in _OPERATIONS[resource] if self.may(principal, each, resource, name))
+        return sum(1 << _CODES[each] for each in allowed)

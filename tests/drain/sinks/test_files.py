@@ -205,6 +205,15 @@ def test_a_value_that_json_cannot_hold_rejects_its_record(tmp_path: Path) -> Non
     assert offsets(tmp_path / "orders-0.w0.open") == [1]
 
 
+def test_a_topic_whose_name_fits_in_no_files_name_is_told(tmp_path: Path) -> None:
+    """At the start: later a file could be written to and not be given its name for good."""
+    topic = "t" * 240
+    sink = FilesSink()
+
+    with pytest.raises(DrainError, match=r"topic 't+': a file's name has room for 170 letters of it"):
+        sink.start(Context(config={"directory": str(tmp_path)}, topics=["orders", topic]))
+
+
 def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     """At the start."""
     (tmp_path / "file").touch()

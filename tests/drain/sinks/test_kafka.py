@@ -50,7 +50,7 @@ class Producer:
     def __init__(self, **arguments: Any) -> None:
         type(self).arguments = arguments
         self.made.append(self)
-        self.stopped = self.stop_hangs = False
+        self.stop_hangs = False
         self.client, self._sender = Client(), Sender()
 
     async def start(self) -> None:
@@ -63,7 +63,7 @@ class Producer:
         if self.stop_hangs:
             await asyncio.Event().wait()
         self._sender.sender_task.cancel()
-        self.stopped = True
+        await self.client.close()
 
     async def partitions_for(self, topic: str) -> set[int]:
         """Return what the test says."""
@@ -136,7 +136,7 @@ async def test_a_producer_that_was_refused_a_batch_is_not_used_again(producer: t
     assert await sink.put(records(1)) == [Outcome.REJECT]
     assert await sink.put(records(1)) is None
 
-    assert (len(producer.made), sum(each.stopped for each in producer.made)) == (3, 2)
+    assert (len(producer.made), sum(each.client.closed for each in producer.made)) == (3, 2)
 
 
 async def test_a_record_without_an_answer_in_time_comes_again(producer: type[Producer]) -> None:
@@ -147,7 +147,7 @@ async def test_a_record_without_an_answer_in_time_comes_again(producer: type[Pro
     assert await sink.put(records(2)) == [Outcome.ACCEPT, Outcome.RELEASE]
     assert await sink.put(records(1)) is None
 
-    assert [each.stopped for each in producer.made] == [True, False]
+    assert [each.client.closed for each in producer.made] == [True, False]
 
 
 async def test_a_producer_whose_stop_waits_for_brokers_is_ended(

@@ -342,6 +342,8 @@ async def test_many_records_are_written_once_each(database: Database) -> None:
     [
         ({}, "dsn: is missing; write where the database is"),
         ({"dsn": "localhost", "table": "t"}, "dsn: must be an address such as postgresql://"),
+        ({"dsn": "postgresql://u:pa/ss@h/d", "table": "t"}, "dsn: a / or # of the password is written %2F or %23"),
+        ({"dsn": "postgresql://u:pa#ss@h/d", "table": "t"}, "dsn: a / or # of the password is written %2F or %23"),
         ({"dsn": "postgresql://h/d", "table": "a.b.c"}, "table: must be NAME or SCHEMA.NAME"),
         (
             {"dsn": "postgresql://h/d", "table": "t", "tabel": 1},
