@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from shareproxy.cluster.addresses import Address, parse_addresses
+from shareproxy.cluster.addresses import Address, parse_addresses, parse_own_address
 from shareproxy.cluster.own_connection import OwnConnection, connection_from_file
 from shareproxy.config import ConfigError, Settings
 
@@ -32,14 +32,10 @@ def one_address(key: str, text: str) -> Address:
     Raises:
         ConfigError: it is not one `HOST:PORT`.
     """
-    if ":" not in text:  # a port alone, or a host alone: which one, nobody can tell
-        is_port = text.isascii() and text.isdecimal() and len(text) <= 5 and int(text) < 65_536
-        port = text if is_port else _USUAL_PORTS.get(key, 9_092)
-        raise ConfigError(f"{key}: {text!r} is not HOST:PORT; write for instance 127.0.0.1:{port}")
-    addresses = _addresses(key, text)
-    if len(addresses) != 1:
-        raise ConfigError(f"{key}: one HOST:PORT is wanted, not {len(addresses)}")
-    return addresses[0]
+    try:
+        return parse_own_address(text, _USUAL_PORTS.get(key, 9_092))
+    except ValueError as error:
+        raise ConfigError(f"{key}: {error}") from None
 
 
 def own_connection(settings: Settings) -> OwnConnection:

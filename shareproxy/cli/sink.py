@@ -51,7 +51,10 @@ async def _check(settings: SinkSettings) -> ExitCode:
     try:
         for note in settings.notes:
             say(note)
-        for line in await SinkWorker(settings, parts).check():
+        lines = await SinkWorker(settings, parts).check()
+        for connector in settings.connectors:
+            await parts.look_ahead(connector)
+        for line in lines:
             click.echo(line)
     finally:
         await parts.close()

@@ -73,6 +73,27 @@ def _is_ipv6(text: str) -> bool:
     return True
 
 
+def parse_own_address(text: str, port: int) -> Address:
+    """Read the one `host:port` of something of ours that listens.
+
+    Args:
+        text: as somebody wrote it.
+        port: what the error names where none is written.
+
+    Raises:
+        ValueError: says what is missing, or that it is more than one.
+    """
+    if ":" not in text:  # a port alone, or a host alone: which one, nobody can tell
+        alone = text.strip()
+        raise ValueError(
+            f"{text!r} is not HOST:PORT; write for instance 127.0.0.1:{alone if _is_port(alone) else port}"
+        )
+    addresses = parse_addresses(text)
+    if len(addresses) != 1:
+        raise ValueError(f"one HOST:PORT is wanted, not {len(addresses)}")
+    return addresses[0]
+
+
 def parse_addresses(text: str) -> tuple[Address, ...]:
     """Read `host:port[,host:port…]`; an address given twice counts once.
 

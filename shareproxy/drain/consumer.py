@@ -384,6 +384,8 @@ class ShareConsumer:
         settings = self._settings
         ready = max(self._ready - self._taking, 0)
         ahead = settings.capacity if settings.prefetch else self._pace.ahead if loop.has_more else 0
+        if self._pace.away:
+            ahead = 0  # what was given back would be here again at once
         free = settings.capacity - self._open
         # where nobody waits for records, acknowledgements shall not wait for a parked fetch
         waits = bool(self._waiting) and not ready
@@ -487,6 +489,7 @@ class ShareConsumer:
         # who takes one record after the other asks for more only now and then
         comes = self._waiting or self._buffer.place != place or loop.time() - self._pace.asked_at < after
         if not comes:
+            self._pace.stays_away()
             for partition, ranges in self._buffer.release_fresh():
                 self._events.tell(RecordsGivenBack(partition, ranges))
         if self._buffer.count:

@@ -18,7 +18,7 @@ import structlog
 from shareproxy.admin import arguments
 from shareproxy.admin.errors import AccessDenied, AdminError, CannotReach, WrongArgument
 from shareproxy.admin.failures import translated
-from shareproxy.cluster.addresses import Address, parse_address
+from shareproxy.cluster.addresses import Address, parse_own_address
 from shareproxy.cluster.cluster import Cluster
 from shareproxy.cluster.security import Security
 from shareproxy.config import Log
@@ -52,6 +52,8 @@ ANNOUNCE_SECONDS: Final = 5.0
 # how a script's process ends after a mistake, by what was raised; the commands end alike
 EXIT_CODES: Final = ((WrongArgument, 2), (CannotReach, 3), (AccessDenied, 4), (AdminError, 1), (DrainError, 1))
 INTERRUPTED: Final = 130
+# what the error names where `health` has no port
+USUAL_PORT: Final = 9_465
 # arguments of the consumer with which records would be accepted before their handler returned, or their locks run out
 _OWN: Final = frozenset({"acknowledgement", "renew"})
 
@@ -223,8 +225,16 @@ def run_worker(handler: Handler, **arguments_of_run: Any) -> None:
         raise SystemExit(INTERRUPTED) from None
     except (AdminError, DrainError) as error:
         flush_log()
-        print(f"shareproxy: {error}", file=sys.stderr, flush=True)  # noqa: T201 - what a script's author sees
+        advice = _advice(error, arguments_of_run.get("bootstrap_servers"))
+        print(f"shareproxy: {error}{advice}", file=sys.stderr, flush=True)  # noqa: T201 - what a script's author sees
         raise SystemExit(next(code for kind, code in EXIT_CODES if isinstance(error, kind))) from None
+
+
+def _advice(error: Exception, bootstrap_servers: object) -> str:
+    """Return what to try where no broker is reached, unless the sentence says it."""
+    if not isinstance(error, CannotReach) or ("; " in str(error) and "no broker answered" not in str(error)):
+        return ""
+    return "; check that the brokers run, and " + (BOOTSTRAP_VARIABLE if not bootstrap_servers else "bootstrap_servers")
 
 
 async def _look_before(
@@ -293,7 +303,7 @@ def _address(health: str | None) -> Address | None:
     if health is None:
         return None
     try:
-        return parse_address(health)
+        return parse_own_address(health, USUAL_PORT)
     except ValueError as error:
         raise WrongArgument(f"health: {error}") from None
 
@@ -312,4 +322,4 @@ async def _listen(server: HealthServer) -> None:
     try:
         await server.start()
     except OSError as error:
-        raise DrainError(error.strerror or str(error)) from None
+        raise DrainError(f"health: {error.strerror or error}") from None

@@ -54,7 +54,7 @@ class HealthServer:
         """Bind and listen.
 
         Raises:
-            OSError: the address cannot be bound; its text names the setting and the address.
+            OSError: the address cannot be bound; its text names the address and what to try.
         """
         application = web.Application()
         for path in LIVE_PATHS:
@@ -72,7 +72,7 @@ class HealthServer:
             number = errno.EADDRNOTAVAIL if error.errno is None else error.errno
             why = os.strerror(number) if number > 0 else error.strerror or str(error)
             address = Address(self._host, self._port)
-            raise OSError(error.errno, f"health: cannot listen on {address}: {why}; choose another address") from None
+            raise OSError(error.errno, f"cannot listen on {address}: {why}; choose another address") from None
 
     async def stop(self) -> None:
         """Stop listening and drop open connections."""

@@ -43,6 +43,8 @@ class Pace:
         """When it last came for records, in the event loop's time."""
         self.ahead = 0
         """How many records may be fetched before it asks."""
+        self.away = False
+        """Whether it has not come for so long that nothing shall be fetched before it does, whatever was set."""
 
     def handed(self, records: int, now: float) -> None:
         """Note what the caller was given."""
@@ -51,6 +53,10 @@ class Pace:
     def asked(self, now: float, *, done: bool) -> None:
         """Note that the caller asks for more, and whether it has acknowledged everything that it was given."""
         took = now - self._handed_at
-        self.asked_at, self.ahead = now, 0
+        self.asked_at, self.ahead, self.away = now, 0, False
         if done and took < QUICK_SECONDS:
             self.ahead = min(round(self._handed * QUICK_SECONDS / max(took, SHORTEST_SECONDS)), self._most)
+
+    def stays_away(self) -> None:
+        """Note that the caller did not come for what was here."""
+        self.ahead, self.away = 0, True

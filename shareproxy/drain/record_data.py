@@ -167,15 +167,21 @@ def decode_acquired(
     )
     checksum = CHECKSUM if parser is _compiled else None
     start, stop = 0, 0
+    sure = True  # the batch before ends where it says: what is missing behind it is a gap, and not a part of it
     for base, last, attributes, old, end in frames.batches:
         start, stop = stop, end
         if wanted.first == _NONE_LEFT:
             break
-        batch = source.next_batch()
+        try:
+            batch = source.next_batch()
+        except Exception:  # it looks into old messages at once; told below, if ours are among them
+            batch = None
         if wanted.first < base and not old:
-            _add_ranges(gaps, wanted.take(base - 1))
+            _add_ranges(gaps if sure else found.unread, wanted.take(base - 1))
+        sure = True
         if wanted.first > last:
             continue
+        sure = False
         pieces = wanted.take(last)
         timestamp_type = TimestampType.LOG_APPEND if attributes & LOG_APPEND_TIME else TimestampType.CREATE
         try:
@@ -187,6 +193,7 @@ def decode_acquired(
                 intact = checksum_fits(checksum, data, start, stop)
             if not intact:
                 raise DecodeError("its checksum does not fit its bytes")
+            sure = True
             if attributes & CONTROL:  # only now: one flipped bit must not make records a marker
                 _add_ranges(gaps, pieces)
                 continue

@@ -124,7 +124,9 @@ class Sink(Protocol):
     """Where records go. Each method may be `async` or plain; plain ones run in a thread.
 
     `open(topics)` and `flush()` may exist besides: `open` is called once after `start`, `flush` after each `put` and
-    before anything of it is accepted; what it raises counts as if `put` had raised it.
+    before anything of it is accepted; what it raises counts as if `put` had raised it. So may, of the class,
+    `check(config)`, which raises ValueError for a wrong setting, and `look_ahead(config)`, a plain one that `--check`
+    calls: it raises DrainError where `start` could not work, and changes nothing.
     """
 
     def start(self, context: TaskContext, /) -> Awaitable[None] | None:

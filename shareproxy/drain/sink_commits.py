@@ -40,7 +40,10 @@ class Commits:
         """Return how long the next poll may wait, at most `poll`: what was settled shall not wait longer."""
         if self._polled == inf:
             return poll
-        return min(poll, max(self._began + self._seconds - asyncio.get_running_loop().time(), 0.0))
+        left = self._began + self._seconds - asyncio.get_running_loop().time()
+        if left <= 0 and self._implicit and self._task is not None and not self._task.done():
+            left = self._seconds  # the answer before it is late, and nothing waits for that one
+        return min(poll, max(left, 0.0))
 
     async def soon(self, polled: float) -> None:
         """Have what was settled committed.

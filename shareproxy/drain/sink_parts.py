@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
-from shareproxy.admin.errors import NotSupported
+from shareproxy.admin.errors import AccessDenied, NotSupported
 from shareproxy.cluster.addresses import parse_addresses
 from shareproxy.cluster.cluster import Cluster
 from shareproxy.cluster.errors import ClusterError
@@ -23,9 +23,12 @@ from shareproxy.drain.consumer import ShareConsumer
 from shareproxy.drain.consumer_group_check import check_consumer_group
 from shareproxy.drain.consumer_group_source import ConsumerGroupSource
 from shareproxy.drain.dead_letter_check import DeadLetterQueue, dead_letter_queue, delivery_limit
+from shareproxy.drain.errors import DrainError
 from shareproxy.drain.events import ConsumerEvent
 from shareproxy.drain.migration import compacted_topics
 from shareproxy.drain.model import AcquireMode
+from shareproxy.drain.record_words import sentence
+from shareproxy.drain.rights_check import check_rights
 from shareproxy.drain.share_source import ShareSource
 from shareproxy.drain.sink import Sink
 from shareproxy.drain.sink_config import ConnectorSettings
@@ -95,6 +98,23 @@ class BrokerParts:
                 "cannot prolong: raise the group config share.record.lock.duration.ms"
             )
         return lines
+
+    async def look_ahead(self, connector: ConnectorSettings) -> None:
+        """Look at what only the work itself would tell: rights, and what a sink can look at.
+
+        Raises:
+            AccessDenied, DrainError, CannotReach: it would not work; names what is missing.
+        """
+        consumer, sink = connector.consumer, make_sink(connector)
+        try:
+            await check_rights(self._cluster(connector), consumer.group, connector.topics, deadline=self._deadline())
+            if callable(look := getattr(sink, "look_ahead", None)):
+                await _look(look, connector.sink)
+        except AccessDenied as error:
+            text = f"connector {connector.name!r}: {error}"
+            raise AccessDenied(text, error.code, operation=error.operation, resource=error.resource) from None
+        except DrainError as error:
+            raise DrainError(f"connector {connector.name!r}: {error}") from None
 
     def sink(self, connector: ConnectorSettings) -> Sink:
         """Make a sink."""
@@ -189,6 +209,15 @@ class BrokerParts:
 
     def _deadline(self) -> float:
         return asyncio.get_running_loop().time() + self._seconds
+
+
+async def _look(look: Callable[[Mapping[str, Any]], object], settings: Mapping[str, Any]) -> None:
+    try:
+        await asyncio.to_thread(look, settings)
+    except DrainError:
+        raise
+    except Exception as error:
+        raise DrainError(f"the sink's look_ahead failed: {sentence(error)}") from error
 
 
 def _tasks(connector: ConnectorSettings) -> str:

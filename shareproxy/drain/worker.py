@@ -15,7 +15,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from shareproxy.admin.errors import AccessDenied, AdminError
-from shareproxy.cluster.addresses import parse_addresses
+from shareproxy.cluster.addresses import parse_own_address
 from shareproxy.config import CannotListen, ConfigError
 from shareproxy.drain.dead_letter_check import DeadLetterQueue
 from shareproxy.drain.errors import DrainError
@@ -37,6 +37,8 @@ LAST_RESTART_SECONDS: Final = 60.0
 HEALTHY_SECONDS: Final = 60.0
 # a right that is missing so often in a row is not on its way any more
 DENIALS: Final = 3
+# what the error names where [worker] http has none; the examples have it
+USUAL_PORT: Final = 9_465
 
 
 class Parts(Protocol):
@@ -182,7 +184,7 @@ class SinkWorker:
         if not self._settings.worker.http:
             return
         try:
-            (address,) = parse_addresses(self._settings.worker.http)
+            address = parse_own_address(self._settings.worker.http, USUAL_PORT)
         except ValueError as error:
             raise ConfigError(f'{self._settings.file}: [worker] "http": {error}') from None
         registry = CollectorRegistry()

@@ -102,6 +102,40 @@ def test_check_with_wrong_credentials_is_4(tmp_path: Path) -> None:
     assert "wrong-secret" not in result.output
 
 
+def test_check_without_read_is_4_and_says_what_is_missing(tmp_path: Path) -> None:
+    """Nothing else is printed: it cannot work."""
+    with SimulatedCluster() as cluster:
+        cluster.create_topic("orders", 1)
+        cluster.commit_offsets("others", {"orders": {0: 0}})
+        cluster.deny("READ", "GROUP", "share-orders")
+        cluster.deny("READ", "TOPIC", "orders")
+        result = run("--config", str(config(tmp_path, cluster.bootstrap_servers)), "--check")
+
+    assert (result.exit_code, result.stdout, said(result)) == (
+        4,
+        "",
+        [
+            "connector 'orders': this user lacks READ on group 'share-orders' and topic 'orders'; grant it: "
+            "kafka-acls.sh --bootstrap-server HOST:PORT --add --allow-principal User:NAME --operation Read "
+            "--group share-orders --topic orders"
+        ],
+    )
+
+
+def test_check_of_a_directory_that_cannot_be_made_is_a_no(tmp_path: Path) -> None:
+    """As the run's end would be."""
+    (tmp_path / "file").touch()
+    with SimulatedCluster() as cluster:
+        cluster.create_topic("orders", 1)
+        file = config(tmp_path, cluster.bootstrap_servers)
+        text = file.read_text().replace("tests.support.file_sink:LineSink", "files")
+        file.write_text(text.replace(f'"{tmp_path / "out"}"', f'"{tmp_path / "file" / "out"}"'))
+        result = run("--config", str(file), "--check")
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "file/out' cannot be used: Not a directory: " in said(result)[0]
+
+
 @pytest.mark.parametrize("method", ["start", "put", "stop"])
 def test_bad_input_a_sink_that_fails_ends_with_1_and_a_sentence(tmp_path: Path, method: str) -> None:
     """In start at once; in stop at the end; in put it goes on trying, and nothing is accepted."""

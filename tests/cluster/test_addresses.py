@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from shareproxy.cluster.addresses import Address, parse_address, parse_addresses
+from shareproxy.cluster.addresses import Address, parse_address, parse_addresses, parse_own_address
 
 
 @pytest.mark.parametrize(
@@ -57,6 +59,21 @@ def test_a_wrong_address_says_how_to_write_it(text: str, advice: str) -> None:
     """Each mistake has its own advice."""
     with pytest.raises(ValueError, match=advice):
         parse_addresses(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("nowhere", "'nowhere' is not HOST:PORT; write for instance 127.0.0.1:9465"),
+        ("8080", "'8080' is not HOST:PORT; write for instance 127.0.0.1:8080"),
+        ("99999", "'99999' is not HOST:PORT; write for instance 127.0.0.1:9465"),
+        ("a:1,b:2", "one HOST:PORT is wanted, not 2"),
+    ],
+)
+def test_a_wrong_address_of_our_own_names_the_port_that_fits(text: str, advice: str) -> None:
+    """Brokers' usual port is not that of what listens here."""
+    with pytest.raises(ValueError, match=f"^{re.escape(advice)}$"):
+        parse_own_address(text, 9465)
 
 
 @pytest.mark.parametrize("text", ["h:1", "127.0.0.1:9092", "[::1]:9092"])

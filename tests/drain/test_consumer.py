@@ -526,6 +526,31 @@ async def test_records_are_not_kept_for_a_caller_who_does_not_come(cluster: Simu
     assert {each.delivery_count for each in again} == {2}
 
 
+@pytest.mark.parametrize("prefetch", [False, True])
+async def test_what_was_given_back_is_not_fetched_again(cluster: SimulatedCluster, prefetch: bool) -> None:
+    """By whoever does not come for it: others get it, one attempt later, and the caller the rest when it does come."""
+    cluster.set_group_config(GROUP, {"share.record.lock.duration.ms": "200"})
+    for _ in range(100):
+        cluster.produce(TOPIC, 0, 2)
+    events: list[ConsumerEvent] = []
+
+    async with (
+        consumer_of(cluster, GROUP, TOPIC, events, max_records=2, prefetch=prefetch, capacity=100) as quick,
+        consumer_of(cluster, GROUP, TOPIC) as other,
+    ):
+        for _ in range(20):
+            (await quick.get_batch()).accept()
+        await until(lambda: bool(of_type(events, RecordsGivenBack)), "the rest is given back")
+        rest = await take(other, 150)
+        for record in rest:
+            record.accept()
+        last = await take(quick, 10)
+
+    assert len(of_type(events, RecordsGivenBack)) == 1
+    assert max(record.delivery_count for record in rest) == 2
+    assert sorted(record.offset for record in rest + last) == list(range(40, 200))
+
+
 async def test_records_are_kept_for_a_caller_who_takes_one_after_the_other(cluster: SimulatedCluster) -> None:
     """However long each takes: given back again and again, the last of them would be given up unseen."""
     cluster.set_group_config(GROUP, {"share.record.lock.duration.ms": "200"})

@@ -162,7 +162,8 @@ async def test_an_address_that_is_taken_ends_it_before_it_joins(cluster: Simulat
         ({"retry": Retry(factor=0)}, "retry: factor=0"),
         ({"retry": 5}, r"retry: 5 is no Retry; write retry=Retry\("),
         ({"value_deserializer": "jsn"}, "value_deserializer: 'jsn' is none of .* nor a function"),
-        ({"health": "9465"}, "health: .*has no port"),
+        ({"health": "9465"}, "health: '9465' is not HOST:PORT; write for instance 127.0.0.1:9465"),
+        ({"health": "nowhere"}, "health: 'nowhere' is not HOST:PORT; write for instance 127.0.0.1:9465"),
         ({"group": ""}, "group: '' is not the name"),
         ({"topics": []}, "topics: none is named"),
         ({"topics": "mails.*"}, "is a pattern, and share groups have none"),
@@ -278,7 +279,18 @@ def test_a_second_signal_ends_the_script_at_once(
 @pytest.mark.parametrize(
     ("servers", "options", "code", "says"),
     [
-        ("127.0.0.1:1", "request_timeout=1.0", 3, "127.0.0.1:1"),
+        (
+            "127.0.0.1:1",
+            "request_timeout=1.0",
+            3,
+            "127.0.0.1:1: connection refused; check that the brokers run, and SHAREPROXY_BOOTSTRAP_SERVER",
+        ),
+        (
+            "",
+            "bootstrap_servers='127.0.0.1:1', request_timeout=1.0",
+            3,
+            "127.0.0.1:1: connection refused; check that the brokers run, and bootstrap_servers",
+        ),
         ("127.0.0.1:1", "concurrency=0", 2, "concurrency"),
         ("127.0.0.1:1", "isolation_level='read_committed'", 2, "share.isolation.level"),
     ],

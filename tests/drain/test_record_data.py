@@ -294,6 +294,33 @@ def test_batch_that_goes_back(parser: ParserType) -> None:
 
 
 @parsers
+@pytest.mark.parametrize("form", [0, 1])
+def test_batch_that_looks_like_an_old_message(parser: ParserType, form: int) -> None:
+    """No checksum covers the format: what a flipped bit makes of it is damage, and its other offsets are no gaps."""
+    data = bytearray(batch(5, 3) + batch(8, 2))
+    data[16] = form
+
+    decoded = decode(bytes(data), [(5, 9, 1)], parser=parser)
+
+    assert decoded.gaps == []
+    assert decoded.damaged[0].ranges == (OffsetRange(5, 5),)
+    assert OffsetRange(6, 7) in decoded.unread
+
+
+@parsers
+def test_batch_that_says_a_wrong_end(parser: ParserType) -> None:
+    """The checksum tells; the offsets between that end and the next batch may be records, and are no gaps."""
+    data = bytearray(batch(5, 3) + batch(8, 2))
+    data[26] = 0  # the last byte of its last offset delta
+
+    decoded = decode(bytes(data), [(5, 9, 1)], parser=parser)
+
+    assert (offsets(decoded), decoded.gaps) == ([8, 9], [])
+    assert [damage.ranges for damage in decoded.damaged] == [(OffsetRange(5, 5),)]
+    assert decoded.unread == [OffsetRange(6, 7)]
+
+
+@parsers
 def test_record_outside_of_its_batch(parser: ParserType) -> None:
     """A record whose offset is not within its batch is damage, not somebody else's offset."""
     decoded = decode(batch(0, 2, deltas=[0, 7], last=1), [(0, 1, 1), (7, 7, 1)], parser=parser)

@@ -163,3 +163,22 @@ def test_one_that_is_given_up_leaves_no_commit_behind() -> None:
         assert told.answers == []
 
     in_virtual_time(scene())
+
+
+def test_who_does_not_wait_for_a_late_answer_does_not_poll_all_the_time() -> None:
+    """In implicit mode the next commit is due while the one before has no answer: nothing can be done until then."""
+
+    async def scene() -> None:
+        told = Told(60.0, implicit=True)
+        await told.put(0.01)
+        await told.put(1.0)
+        polls = 0
+        while len(told.source.began) < 2:
+            await asyncio.sleep(max(told.commits.until_due(POLL), 0.001))
+            await told.commits.idle()
+            polls += 1
+        await told.commits.end()
+
+        assert polls < 200
+
+    in_virtual_time(scene())

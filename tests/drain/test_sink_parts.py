@@ -6,16 +6,18 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from shareproxy.admin.errors import CannotReach, NotAShareGroup, NotSupported, UnknownTopic
+from shareproxy.admin.errors import AccessDenied, CannotReach, NotAShareGroup, NotSupported, UnknownTopic
 from shareproxy.cluster.errors import ClusterError, Unreachable
 from shareproxy.config import ConfigError
+from shareproxy.drain.errors import DrainError
 from shareproxy.drain.sink_config import SinkSettings, load_sink_settings
 from shareproxy.drain.sink_parts import BrokerParts
 from shareproxy.drain.worker import SinkWorker
 from shareproxy.testing.simulated import SimulatedCluster
-from tests.support.file_sink import lines
+from tests.support.file_sink import LineSink, lines
 
 SHARE = '"consumer.override.group.protocol" = "share"\n'
 
@@ -117,6 +119,50 @@ async def test_r24_exactly_once_is_refused_when_nobody_answers_too(tmp_path: Pat
     with pytest.raises(NotSupported, match=r"KIP-1289.*is not known"):
         await check(parts, settings(tmp_path, "127.0.0.1:1", SHARE + "exactly_once = true\n"))
     await parts.close()
+
+
+@pytest.mark.parametrize(("more", "group"), [(SHARE, "share-orders"), ("", "connect-orders")])
+async def test_looking_ahead_finds_a_right_that_only_the_work_would_miss(
+    tmp_path: Path, cluster: SimulatedCluster, parts: BrokerParts, more: str, group: str
+) -> None:
+    """The check of a start leaves that to the work, as other topics may do; looking ahead names the connector."""
+    loaded = settings(tmp_path, cluster, more)
+    cluster.commit_offsets("others", {"orders": {0: 0}})  # before its first group a cluster tells nothing of one
+    await parts.look_ahead(loaded.connectors[0])
+    cluster.deny("READ", "GROUP", group)
+
+    await check(parts, loaded)
+    with pytest.raises(AccessDenied, match=f"^connector 'orders': this user lacks READ on group '{group}'"):
+        await parts.look_ahead(loaded.connectors[0])
+
+
+async def test_looking_ahead_asks_a_sink_that_can(
+    tmp_path: Path, cluster: SimulatedCluster, parts: BrokerParts
+) -> None:
+    """The files sink looks at its directory, and makes none; what it finds names the connector."""
+    loaded = settings(tmp_path, cluster)
+    connector = msgspec.structs.replace(
+        loaded.connectors[0],
+        keys=msgspec.structs.replace(loaded.connectors[0].keys, sink_class="files"),
+        sink={"directory": str(tmp_path / "sink.toml" / "out")},
+    )
+
+    with pytest.raises(DrainError, match=r"^connector 'orders': directory '.*out' cannot be used: Not a directory: "):
+        await parts.look_ahead(connector)
+
+
+async def test_a_sink_whose_look_fails_is_told(
+    tmp_path: Path, cluster: SimulatedCluster, parts: BrokerParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the sink's mistake, so no bug of ours."""
+
+    def look_ahead(config: object) -> None:
+        raise KeyError("address")
+
+    monkeypatch.setattr(LineSink, "look_ahead", staticmethod(look_ahead), raising=False)
+
+    with pytest.raises(DrainError, match=r"^connector 'orders': the sink's look_ahead failed: KeyError: 'address'$"):
+        await parts.look_ahead(settings(tmp_path, cluster).connectors[0])
 
 
 async def test_r4_what_kafka_4_1_lacks_is_told(tmp_path: Path, parts: BrokerParts) -> None:

@@ -298,6 +298,50 @@ def test_doctor_explains_a_missing_right(
     assert done.returncode == (1 if secure_kafka.version.startswith("4.1.") else 0)
 
 
+def test_sink_check_names_read_that_is_missing(
+    secure_kafka: LocalKafka, secure_driver: ShareDriver, topic: str, group: str, tmp_path: Path
+) -> None:
+    """On the group, which is not there yet, and on the topic; with both it can work, and nothing was made of it."""
+    secure_driver.create_topic(topic)
+    secure_driver.create_topic(f"{topic}-other")
+    secure_driver.consume(f"{group}-other", [f"{topic}-other"], timeout=5.0)  # now the cluster has a coordinator
+    secure_driver.add_acl("User:alice", "GROUP", group, "DESCRIBE")
+    secure_driver.add_acl("User:alice", "TOPIC", topic, "DESCRIBE")
+    config = tmp_path / "sink.toml"
+    config.write_text(
+        f"""
+[worker]
+"bootstrap.servers" = "{secure_kafka.listeners["SASL_PLAINTEXT"]}"
+"command.config" = "{write_properties(tmp_path, client_properties("alice", "alice-secret"))}"
+[connectors.orders]
+class = "files"
+topics = ["{topic}"]
+"share.group.id" = "{group}"
+"consumer.override.group.protocol" = "share"
+[connectors.orders.sink]
+directory = "{tmp_path / "out"}"
+"""
+    )
+
+    def check() -> subprocess.CompletedProcess[str]:
+        return run_shareproxy("sink", "--config", str(config), "--check")
+
+    neither = check()
+    secure_driver.add_acl("User:alice", "GROUP", group, "READ")
+    no_topic = check()
+    secure_driver.add_acl("User:alice", "TOPIC", topic, "READ")
+    both = check()
+
+    said = "shareproxy: connector 'orders': this user lacks READ on "
+    assert (neither.returncode, neither.stdout) == (4, ""), neither.stderr
+    assert f"{said}group '{group}' and topic '{topic}'; grant it: kafka-acls.sh " in neither.stderr
+    assert (no_topic.returncode, no_topic.stdout) == (4, ""), no_topic.stderr
+    assert f"{said}topic '{topic}'; grant it: kafka-acls.sh " in no_topic.stderr
+    assert both.returncode == 0, both.stderr
+    assert f"connector 'orders': share group '{group}'" in both.stdout
+    assert not (tmp_path / "out").exists()
+
+
 def test_doctor_finds_a_healthy_cluster(kafka: LocalKafka) -> None:
     """With every right at least one source works."""
     done = run_shareproxy("doctor", "--bootstrap-server", kafka.bootstrap_servers)

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -64,6 +65,22 @@ class FilesSink:
             SettingsError: names the key and what to write.
         """
         _settings(config)
+
+    @staticmethod
+    def look_ahead(config: Mapping[str, Any]) -> None:
+        """Look whether the directory is there or can be made, and can be written to; nothing is made.
+
+        Raises:
+            DrainError: it cannot; names what is in the way.
+        """
+        directory = Path(_settings(config).directory)
+        try:
+            _look_at(directory)
+        except OSError as error:
+            raise DrainError(
+                f"directory {str(directory)!r} cannot be used: {error.strerror}: {error.filename}; choose another "
+                "directory, or let this user write there"
+            ) from None
 
     def start(self, context: TaskContext) -> None:
         """Take the lowest writer's number that is free, and mend what its last owner left.
@@ -174,6 +191,20 @@ class FilesSink:
             self._lock, self._writer = lock, number
             return
         raise DrainError(f"directory {str(self._directory)!r} has {_MOST_WRITERS} writers; use more directories")
+
+
+def _look_at(directory: Path) -> None:
+    """Raise what stands in the way of files in a directory that may have to be made first."""
+    for path in (directory, *directory.parents):
+        try:
+            mode = path.stat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        if not stat.S_ISDIR(mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return
 
 
 def _settings(config: Mapping[str, Any]) -> FilesSettings:

@@ -14,6 +14,7 @@ from shareproxy.protocol import messages as m
 from shareproxy.protocol.ids import NO_TOPIC_ID, TopicId, parse_topic_id
 from shareproxy.testing.simulation.call import TEXTS, Call
 from shareproxy.testing.simulation.cluster_state import GROUP_TOPIC, SHARE_TOPIC
+from shareproxy.testing.simulation.rights import NOT_TOLD
 from shareproxy.testing.simulation.topics import Partition, Topic
 from shareproxy.testing.simulation.versions import DEFAULT_CONFIG, GROUP_CONFIG, STRING
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from shareproxy.protocol import messages as m
 from shareproxy.testing.simulation.call import Call
 from shareproxy.testing.simulation.groups import CommittedOffset, ConsumerGroup, GroupMember
+from shareproxy.testing.simulation.rights import NOT_TOLD
 
 ASSIGNOR = {"classic": "range", "consumer": "uniform"}
 NO_OFFSET = -1

@@ -12,6 +12,8 @@ import msgspec
 ANONYMOUS: Final = "User:ANONYMOUS"
 CLUSTER_NAME: Final = "kafka-cluster"
 ANY: Final = "*"
+# what an answer has in place of the operations where nobody asked for them
+NOT_TOLD: Final = -(2**31)
 
 # codes of Kafka's AclOperation; what an answer tells of a caller's rights has one bit for each
 _CODES: Final = {

@@ -235,3 +235,37 @@ def test_wrong_settings_are_told_by_key(settings: dict[str, Any], said: str) -> 
     """Each with what to write instead."""
     with pytest.raises(SettingsError, match=said):
         FilesSink.check(settings)
+
+
+def test_looking_ahead_at_a_directory_that_is_there_or_can_be_made(tmp_path: Path) -> None:
+    """It is not made."""
+    FilesSink.look_ahead({"directory": str(tmp_path)})
+    FilesSink.look_ahead({"directory": str(tmp_path / "a" / "b")})
+
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("below", ["file", "file/a", "file/a/b"])
+def test_looking_ahead_at_a_directory_below_a_file(tmp_path: Path, below: str) -> None:
+    """The file is named."""
+    (tmp_path / "file").touch()
+
+    with pytest.raises(DrainError, match=f"Not a directory: {tmp_path}/file; choose another directory"):
+        FilesSink.look_ahead({"directory": str(tmp_path / below)})
+
+
+@pytest.mark.parametrize("below", ["", "a/b"])
+def test_looking_ahead_at_a_directory_that_may_not_be_written_to(
+    tmp_path: Path, below: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked of the system, as root may do what modes forbid."""
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
+
+    with pytest.raises(DrainError, match=f"Permission denied: {tmp_path}; .*let this user write there"):
+        FilesSink.look_ahead({"directory": str(tmp_path / below)})
+
+
+def test_looking_ahead_at_a_name_that_is_too_long(tmp_path: Path) -> None:
+    """What the system says is told."""
+    with pytest.raises(DrainError, match="File name too long"):
+        FilesSink.look_ahead({"directory": str(tmp_path / ("x" * 300))})

@@ -325,3 +325,16 @@ async def test_group_errors_of_descriptions(cluster: SimulatedCluster) -> None:
     assert {row.error_code for row in (await ask(cluster, asked)).groups} == {35}
     alter = m.AlterShareGroupOffsetsRequest("g")
     assert (await ask(cluster, alter)).error_code == 35
+
+
+async def test_rights_are_told_where_they_are_asked_for(cluster: SimulatedCluster) -> None:
+    """The bits are those of brokers without ACLs, of a group that is not there too; version 6 tells of none such."""
+    topics = m.MetadataRequest([m.MetadataRequestTopic(name="t")], False, include_topic_authorized_operations=True)
+    groups = m.DescribeGroupsRequest(["missing"], include_authorized_operations=True)
+    assert (await ask(cluster, topics)).topics[0].topic_authorized_operations == 0b1101_1111_1000
+    assert (await ask(cluster, groups, version=5)).groups[0].authorized_operations == 0b1101_0100_1000
+    assert (await ask(cluster, groups)).groups[0].authorized_operations == -(2**31)
+    cluster.deny("READ", "GROUP", "missing")
+    assert (await ask(cluster, groups, version=5)).groups[0].authorized_operations == 0b1101_0100_0000
+    unasked = m.MetadataRequest([m.MetadataRequestTopic(name="t")])
+    assert (await ask(cluster, unasked)).topics[0].topic_authorized_operations == -(2**31)
