@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from benchmarks.drain_chaos.faults import Faults
-from benchmarks.drain_chaos.ledger import Account, read, settle
+from benchmarks.drain_chaos.ledger import Account, read, read_told, settle
 from benchmarks.drain_chaos.producer import SteadyProducer
 from benchmarks.drain_chaos.workers import Crew
 from shareproxy.sync import ShareAdmin
@@ -58,7 +58,8 @@ def run(kafka: LocalKafka, directory: Path, minutes: float, seed: int, rate: int
                 _show(f"{(time.monotonic() - end) / 60 + minutes:.1f} min: {len(producer.acknowledged):,} records")
         lag = _wait_for_lag_0(kafka.bootstrap_servers)
         crew.stop()
-        account = settle(producer.acknowledged, read(crew.files), faults.times, LOCK_SECONDS)
+        told = read_told(directory.glob("worker-*.log"))
+        account = settle(producer.acknowledged, read(crew.files), faults.times, LOCK_SECONDS, told)
         _print(account, faults, producer.failed, lag, minutes, seed)
         for words in crew.last_words:
             _show(f"a worker ended by itself, {words}")
@@ -95,7 +96,8 @@ def _print(account: Account, faults: Faults, failed: int, lag: int | None, minut
     print(f"| finished, acknowledgement lost on its way to the producer | {account.unknown} |")
     print(f"| records the producer gave up | {failed} |")
     print(f"| finished once more | {account.again:,} |")
-    print(f"| of these without a fault before | {account.unexplained} |")
+    print(f"| of these told by a worker: acknowledgement or lock lost | {account.told:,} |")
+    print(f"| told by nobody, and without a fault before | {account.unexplained} |")
     counts = ", ".join(f"{count:,} × {number}" for number, count in account.deliveries.items())
     print(f"| records by their highest delivery count (limit {ATTEMPTS}) | {counts} |")
     print(f"| lag at the end | {lag} |")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.drain_chaos.ledger import Finished, Place, read, settle
+from benchmarks.drain_chaos.ledger import Finished, Place, read, read_told, settle
 
 LOCK = 15.0
 
@@ -117,3 +117,26 @@ def test_a_worker_that_finished_nothing_leaves_an_empty_file(tmp_path: Path) -> 
     (tmp_path / "empty").touch()
 
     assert read([tmp_path / "empty"]) == []
+
+
+def test_a_record_again_that_a_worker_told_of_is_explained() -> None:
+    """One that nobody told of is not, and counts apart."""
+    twice = [finished(offset, time) for offset in (0, 1) for time in (1.0, 2.0)]
+
+    account = settle(places(0, 1), twice, [], LOCK, told=places(0))
+
+    assert (account.again, account.told, account.unexplained) == (2, 1, 1)
+
+
+def test_losses_are_read_from_what_workers_wrote(tmp_path: Path) -> None:
+    """Single offsets, ranges and several of them; other lines and cut ones are passed over."""
+    log = tmp_path / "worker-0001.log"
+    events = [
+        "orders-3: acknowledgements of 7 are lost: This server does not host this topic-partition.",
+        "orders-0: the locks of 1–3, 9 are lost; they are still being worked on",
+        "orders-5: acknowledgements of 40 and 2 more are lost: no answer came",
+        "node 1: connection refused",
+    ]
+    log.write_text("".join(f'{{"event":"{event}"}}\n' for event in events) + '{"event":"orders-1: the lo')
+
+    assert read_told([log]) == {(3, 7), (0, 1), (0, 2), (0, 3), (0, 9), (5, 40)}

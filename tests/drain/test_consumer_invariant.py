@@ -1,11 +1,11 @@
-"""Whatever a caller says, in whatever order: each of its acknowledgements is sent as told, once, before close returns."""
+"""Whatever a caller says, in whatever order: each acknowledgement is sent as told, once, before close returns."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from shareproxy.testing.simulated import SimulatedCluster
 from tests.support.share_records import consumer_of
 
 GROUP, TOPIC, PARTITIONS, CALLS = "workers", "orders", 3, 60
+RELEASE = Acknowledgement.RELEASE
 FINAL = (Acknowledgement.ACCEPT, Acknowledgement.REJECT)
 Told = dict[tuple[int, int], list[Acknowledgement]]
 
@@ -38,14 +39,11 @@ def say(chance: random.Random, records: Sequence[ShareRecord], told: Told, ticke
     """Acknowledge some records, in any order."""
     for record in chance.sample(list(records), round(len(records) * chance.choice([0.3, 1.0, 1.0]))):
         which = chance.random()
-        ways: dict[Acknowledgement, Callable[[], Any]] = {
-            Acknowledgement.ACCEPT: record.accept,
-            Acknowledgement.REJECT: record.reject,
-            Acknowledgement.RELEASE: lambda record=record: record.release(chance.choice([0.0, 0.0, 0.01, 60.0])),
-        }
-        kind = Acknowledgement.ACCEPT if which < 0.8 else Acknowledgement.REJECT
-        kind = Acknowledgement.RELEASE if which > 0.9 else kind
-        tickets.append(ways[kind]())
+        kind = Acknowledgement.ACCEPT if which < 0.8 else Acknowledgement.REJECT if which < 0.9 else RELEASE
+        if kind is RELEASE:
+            tickets.append(record.release(chance.choice([0.0, 0.0, 0.01, 60.0])))
+        else:
+            tickets.append(record.accept() if kind is Acknowledgement.ACCEPT else record.reject())
         if kind in FINAL:
             told[record.partition, record.offset].append(kind)
 
@@ -63,7 +61,11 @@ async def test_each_acknowledgement_is_sent_once_as_told(version: str, seed: int
         for _ in range(40):
             produce = chance.choice([cluster.produce, cluster.produce, cluster.produce_transaction])
             produce(TOPIC, chance.randrange(PARTITIONS), chance.choice([1, 7, 150]))
-        settings = {"max_records": chance.choice([5, 50, 500]), "prefetch": seed % 2 == 1, "max_wait": 0.05}
+        settings: dict[str, Any] = {
+            "max_records": chance.choice([5, 50, 500]),
+            "prefetch": seed % 2 == 1,
+            "max_wait": 0.05,
+        }
         async with consumer_of(cluster, GROUP, TOPIC, **settings) as consumer:
             for _ in range(CALLS):
                 batch = await consumer.get_batch(chance.choice([None, 1, 100]), timeout=0.05)
