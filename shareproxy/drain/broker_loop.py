@@ -59,6 +59,8 @@ MOST_LEFT: Final = 250
 # A fetch that nobody waits for finds nothing: the next such one follows after this time. A broker could wait in our
 # place, but so would acknowledgements.
 QUIET_SECONDS: Final = 0.1
+# What came so lately is acknowledged soon, and a fetch that the broker holds back for longer would hold that up.
+BUSY_SECONDS: Final = 1.0
 # with so many records in an answer the next request is written before they are decoded, and the broker works meanwhile
 MANY_RECORDS: Final = 100
 # seconds for one attempt to connect, login included
@@ -141,7 +143,7 @@ class BrokerLoop:
         """Whether the last fetch brought about as many records as it asked for."""
         self.lost: str | None = None
         """Why this broker cannot be reached; `None` while it can, or nobody tried."""
-        self._quiet_until = -inf
+        self._quiet_until = self._busy_until = -inf
         self.undecoded = 0
         """How many offsets came with the last answer and are not handed on yet."""
         self._fresh: list[tuple[HeldLot, AcquiredRecords]] = []
@@ -287,16 +289,19 @@ class BrokerLoop:
                 return end
 
     def _next_request(self, room: Room, now: float) -> SessionRequest | None:
-        overdue, awaited = self._overdue, self._awaited
+        overdue, awaited, noted = self._overdue, self._awaited, bool(self._noted)
         if awaited or self._closing:
             self._flush(whole=False)
         elif overdue or (room.records and self._takes_along()):
             self._flush(whole=True)  # else what was noted waits for a fetch that takes it along
         wait_ms = None if room.waits else 0
-        if room.waits and self._noted:  # somebody may wait for what the answer says of them
-            wait_ms = min(LINGER_MS, self.session.limits.max_wait_ms)
+        session = self.session
+        if noted or session.unconfirmed_count:
+            wait_ms = 0  # somebody may wait for what it says of them; the next one waits for records
+        elif room.waits and session.held_count and now < self._busy_until:
+            wait_ms = min(LINGER_MS, session.limits.max_wait_ms)
         self._awaited = False
-        return self.session.next_request(
+        return session.next_request(
             now, capacity=room.records, waiting=awaited or (overdue and not self.has_more), max_wait_ms=wait_ms
         )
 
@@ -316,7 +321,10 @@ class BrokerLoop:
         if isinstance(request, ShareFetchRequest):
             brought = sum(last - first + 1 for each in outcome.acquired for first, last, _ in each.ranges)
             self.has_more = 0 < request.max_records <= 2 * brought
-            self._quiet_until = -inf if brought else asyncio.get_running_loop().time() + QUIET_SECONDS
+            then = asyncio.get_running_loop().time()
+            self._quiet_until = -inf if brought else then + QUIET_SECONDS
+            if brought:
+                self._busy_until = then + BUSY_SECONDS
         self._take(outcome)
         if outcome.end is not None:
             self._ended(outcome.end)

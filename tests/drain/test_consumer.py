@@ -145,6 +145,26 @@ async def test_acknowledgements_go_with_the_next_fetch(cluster: SimulatedCluster
     assert not [each for each in cluster.requests.messages(m.ShareAcknowledgeRequest) if each.share_session_epoch >= 0]
 
 
+async def test_answer_to_acknowledgements_does_not_wait_for_records(cluster: SimulatedCluster) -> None:
+    """A fetch that takes them along is not parked at the end of a topic; the one behind it is, and only once."""
+    cluster.produce(TOPIC, 0, 2)
+
+    async with consumer_of(cluster, GROUP, TOPIC, max_records=2, max_wait=1.0) as consumer:
+        ticket = (await consumer.get_batch()).accept()
+        waiting = asyncio.ensure_future(consumer.get_batch())
+        await until(ticket.done, "the answer to the acknowledgements is here")
+        await until(lambda: cluster.requests.count(78) > 2, "records are waited for")
+        fetches = cluster.requests.messages(m.ShareFetchRequest)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+
+    taken_along = [
+        [bool(part.acknowledgement_batches) for part in fetch.topics[0].partitions] for fetch in fetches[1:2]
+    ]
+    assert taken_along == [[True]]
+    assert [fetch.max_wait_ms for fetch in fetches] == [1_000, 0, 1_000]
+
+
 async def test_commit_tells_what_a_fetch_took_along(cluster: SimulatedCluster) -> None:
     """Once, and unless somebody awaited it."""
     cluster.produce(TOPIC, 0, 2)
