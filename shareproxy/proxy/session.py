@@ -211,12 +211,20 @@ class Session:
         try:
             self._answers.feed(chunk)
         except ClosingError as closing:
-            self.close(closing.reason, closing.detail)
+            self._fail(closing)
             return False
         if calm:
             return self._answers.step is None
         self._go_on()
         return False
+
+    def _fail(self, closing: ClosingError) -> None:
+        refusal = self._refusal
+        if refusal is not None and closing.reason is CloseReason.UNEXPECTED_ANSWER and not self._exchange.outstanding:
+            # it would have been closed before this came, if it had come in a chunk of its own
+            self.close(*refusal)
+        else:
+            self.close(closing.reason, closing.detail)
 
     def _go_on(self) -> None:
         """Let the client have its turn if it has come with an answer; close if the last answer has passed."""
@@ -258,7 +266,7 @@ class Session:
         try:
             self._answers.finish_step(frame)
         except ClosingError as closing:
-            self.close(closing.reason, closing.detail)
+            self._fail(closing)
         else:
             self._go_on()
         if self._broker_ended:

@@ -364,6 +364,32 @@ def test_refusal_is_the_reason_whoever_ends_first(ended_by: str) -> None:
     assert session.close_reason is CloseReason.UNSUPPORTED_VERSION
 
 
+@pytest.mark.parametrize("chunks", [1, 2])
+def test_what_comes_behind_the_last_answer_before_a_refusal_changes_nothing(chunks: int) -> None:
+    """Whether it comes with that answer or in a chunk of its own."""
+    session = new_session()
+    session.receive_from_client(opaque_request(1) + REFUSED["unknown version"])
+
+    if chunks == 1:
+        session.receive_from_broker(opaque_answer(1) + opaque_answer(2))
+    else:
+        session.receive_from_broker(opaque_answer(1))
+        session.receive_from_broker(opaque_answer(2))
+
+    assert taken(session.to_client) == opaque_answer(1)
+    assert session.close_reason is CloseReason.UNSUPPORTED_VERSION
+
+
+def test_answer_that_nobody_asked_for_is_the_reason_before_a_refusal() -> None:
+    """As long as another one is due."""
+    session = new_session()
+    session.receive_from_client(opaque_request(1) + REFUSED["unknown version"])
+
+    session.receive_from_broker(opaque_answer(2))
+
+    assert session.close_reason is CloseReason.UNEXPECTED_ANSWER
+
+
 def test_refusal_waits_for_the_lag_before_it() -> None:
     """A local step is an answer that is due."""
     session = new_session()
