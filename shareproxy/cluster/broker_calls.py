@@ -27,7 +27,6 @@ from shareproxy.protocol.messages import (
 )
 
 Q = TypeVar("Q", bound=Response)
-R = TypeVar("R", bound=Response)
 T = TypeVar("T")
 
 Connect = Callable[[], Awaitable[tuple[Connection, bool]]]
@@ -113,42 +112,6 @@ class BrokerCalls:
         message = build(connection)
         self.sent[message.api_key] += 1
         return await connection.request(message, deadline=deadline, max_version=max_version, min_version=min_version)
-
-    async def send_pair(
-        self,
-        connect: Connect,
-        first: Request[Q],
-        second: Request[R],
-        deadline: float,
-        *,
-        max_version: int | None = None,
-    ) -> tuple[Q, asyncio.Task[R]]:
-        """Send two requests one right behind the other; return the first answer and the second as a task.
-
-        Args:
-            connect: gives the connection.
-            first: changes nothing, so that it may be sent again where the connection turns out to be stale.
-            second: the same.
-            deadline: of both, in the event loop's time.
-            max_version: of the first.
-        """
-        while True:
-            connection, fresh = await connect()
-            self.sent[first.api_key] += 1
-            self.sent[second.api_key] += 1
-            # tasks begin in the order in which they are made, and a request is written in its first step
-            asking = asyncio.ensure_future(connection.request(first, deadline=deadline, max_version=max_version))
-            behind = asyncio.ensure_future(connection.request(second, deadline=deadline))
-            try:
-                return await asking, behind
-            except BaseException as error:
-                for task in (asking, behind):
-                    task.cancel()
-                await asyncio.gather(asking, behind, return_exceptions=True)
-                if fresh or isinstance(error, BadAnswer) or not isinstance(error, ConnectionClosed):
-                    raise
-            # the broker may have closed an idle connection at the very moment we used it
-            connect = _as_last(connect)
 
     async def connection(self, address: Address | None, purpose: str, deadline: float) -> tuple[Connection, bool]:
         """Return a connection and whether it was opened for this call.
@@ -250,16 +213,6 @@ class BrokerCalls:
         start = self._turn % len(everyone)
         order: list[Address | None] = [*everyone[start:], *everyone[:start]]
         return [None, *order] if self._pool.usable(purpose) else order
-
-
-def _as_last(connect: Connect) -> Connect:
-    """Return the same way to a connection, which now counts as opened for this call: it is not tried a third time."""
-
-    async def again() -> tuple[Connection, bool]:
-        connection, _ = await connect()
-        return connection, True
-
-    return again
 
 
 def _nobody_answered(errors: Sequence[ClusterError]) -> ClusterError:

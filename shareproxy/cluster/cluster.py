@@ -47,7 +47,6 @@ __all__ = [
 ]
 
 Q = TypeVar("Q", bound=Response)
-R = TypeVar("R", bound=Response)
 
 # version 4 is the first that can say "do not create this topic"
 METADATA_MIN_VERSION: Final = 4
@@ -187,39 +186,6 @@ class Cluster:
             deadline,
             max_version=max_version,
             min_version=min_version,
-        )
-
-    async def request_pair(
-        self,
-        node_id: NodeId,
-        first: Request[Q],
-        second: Request[R],
-        *,
-        deadline: float,
-        max_version: int | None = None,
-        purpose: str = DATA,
-    ) -> tuple[Q, asyncio.Task[R]]:
-        """Ask one node two questions at once, of which it reads the second when it has answered the first.
-
-        A broker works on the requests of one connection one after the other, so the second answer is not older than
-        the first, and costs no way there and back.
-
-        Args:
-            node_id: the node.
-            first: sent in the highest version both sides know.
-            second: the same; it must not change anything.
-            deadline: in the event loop's time, of both.
-            max_version: of the first.
-            purpose: requests of different purposes never wait for each other.
-
-        Returns:
-            The first answer, and the second as a task: await or cancel it. It raises what `request` raises.
-
-        Raises:
-            ClusterError: as `request`, for the first; the second is given up then.
-        """
-        return await self._brokers.send_pair(
-            lambda: self._connect(node_id, purpose, deadline), first, second, deadline, max_version=max_version
         )
 
     async def ask_any(self, message: Request[Q], *, deadline: float, min_version: int | None = None) -> Q:

@@ -7,16 +7,13 @@ Must never: take a row with an error or without lag; those go the way of `source
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice, repeat
 from operator import attrgetter, lt, sub
 from typing import Final, NamedTuple
 
 from shareproxy.cluster.errors import ClusterError
-from shareproxy.cluster.metadata import ClusterMetadata
 from shareproxy.lag.brokers import Brokers, Trouble
-from shareproxy.lag.ends_behind import EndsAsked, EndsQuestion, TopicKey
 from shareproxy.lag.leaders import (
     CONSUMER,
     LATEST,
@@ -30,7 +27,7 @@ from shareproxy.lag.memory import Memory
 from shareproxy.lag.model import PartitionLag, Source
 from shareproxy.lag.rounds import ask_all
 from shareproxy.lag.slices import Slices
-from shareproxy.protocol.ids import NO_TOPIC_ID, GroupId, NodeId
+from shareproxy.protocol.ids import NO_TOPIC_ID, NodeId, TopicId
 from shareproxy.protocol.messages import (
     DescribeShareGroupOffsetsResponsePartition,
     ListOffsetsPartition,
@@ -39,6 +36,7 @@ from shareproxy.protocol.messages import (
     ListOffsetsTopic,
 )
 
+TopicKey = tuple[str, TopicId]
 Ends = Mapping[TopicKey, Mapping[int, int]]
 NO_ENDS: Final[Mapping[int, int]] = {}
 
@@ -162,14 +160,7 @@ def _ends_and_counts(topic: TopicRows, ends: Mapping[int, int]) -> tuple[Sequenc
 
 
 async def read_ends(
-    brokers: Brokers,
-    memory: Memory,
-    ends: EndOffsets,
-    topics: Iterable[TopicRows],
-    *,
-    deadline: float,
-    group: GroupId | None = None,
-    asked: EndsAsked | None = None,
+    brokers: Brokers, memory: Memory, ends: EndOffsets, topics: Iterable[TopicRows], *, deadline: float
 ) -> Ends:
     """Read the end offsets of many rows: each partition once for all groups, one request per leader.
 
@@ -179,8 +170,6 @@ async def read_ends(
         ends: asks again, one by one, for what does not come at the first attempt.
         topics: rows of all groups.
         deadline: `loop.time()` seconds.
-        group: the only group that the rows are of, to ask sooner the next time.
-        asked: sent behind the question for the rows; only its answer counts if it has all of them.
     """
     slices = Slices()
     wanted: dict[TopicKey, dict[int, None]] = {}
@@ -191,24 +180,11 @@ async def read_ends(
     if not wanted:
         return {}
     found: dict[TopicKey, dict[int, int]] = {key: {} for key in wanted}
-    try:
-        names = {name for name, _ in wanted}
-        metadata = await brokers.metadata(names, deadline=deadline, max_age=METADATA_MAX_AGE)
-    except ClusterError:
-        metadata = ClusterMetadata(None, None, {}, {})
+    requests = await _requests(brokers, wanted, deadline)
     keys = {key[0]: key for key in wanted}
-    requests: Mapping[NodeId, Sequence[ListOffsetsTopic]] = {}
-    if asked is not None and asked.question.covers(wanted) and asked.question.still_true(metadata.topics):
-        for answer in asked.answers:
-            with contextlib.suppress(ClusterError):
-                _take(await answer, keys, found)
-    else:
-        requests = await _requests(metadata, wanted)
-        if group is not None:
-            memory.keep_ends_question(group, _whole_question(metadata, wanted, requests))
 
-    async def ask(node_id: NodeId, topics: Sequence[ListOffsetsTopic]) -> None:
-        request = ListOffsetsRequest(CONSUMER, READ_UNCOMMITTED, list(topics), milliseconds_left(deadline))
+    async def ask(node_id: NodeId, asked: list[ListOffsetsTopic]) -> None:
+        request = ListOffsetsRequest(CONSUMER, READ_UNCOMMITTED, asked, milliseconds_left(deadline))
         try:
             response = await brokers.request(node_id, request, deadline=deadline)
         except ClusterError:
@@ -216,8 +192,8 @@ async def read_ends(
         _take(response, keys, found)
 
     async with asyncio.TaskGroup() as tasks:
-        for node_id, part in requests.items():
-            tasks.create_task(ask(node_id, part))
+        for node_id, asked in requests.items():
+            tasks.create_task(ask(node_id, asked))
             await asyncio.sleep(0)  # one large request is written before the next
     left = [
         Wanted(*key, partition)
@@ -235,7 +211,7 @@ async def read_ends(
 
 
 async def _requests(
-    metadata: ClusterMetadata, wanted: Mapping[TopicKey, Mapping[int, None]]
+    brokers: Brokers, wanted: Mapping[TopicKey, Mapping[int, None]], deadline: float
 ) -> dict[NodeId, list[ListOffsetsTopic]]:
     """Sort partitions by their leaders; those that Metadata cannot place are left out.
 
@@ -243,6 +219,11 @@ async def _requests(
     """
     requests: dict[NodeId, list[ListOffsetsTopic]] = {}
     slices = Slices()
+    try:
+        names = {name for name, _ in wanted}
+        metadata = await brokers.metadata(names, deadline=deadline, max_age=METADATA_MAX_AGE)
+    except ClusterError:
+        return requests
     for (name, topic_id), partitions in wanted.items():
         topic = metadata.topics.get(name)
         if topic is None or topic.error_code or topic.topic_id not in (topic_id, NO_TOPIC_ID):
@@ -264,20 +245,6 @@ async def _requests(
             if leader in metadata.nodes:
                 requests.setdefault(leader, []).append(ListOffsetsTopic(name, rows))
     return requests
-
-
-def _whole_question(
-    metadata: ClusterMetadata,
-    wanted: Mapping[TopicKey, Mapping[int, None]],
-    requests: Mapping[NodeId, Sequence[ListOffsetsTopic]],
-) -> EndsQuestion | None:
-    """Return the one request that asks for everything, if there is one."""
-    if len(requests) != 1:
-        return None
-    ((node_id, topics),) = requests.items()
-    if sum(len(topic.partitions) for topic in topics) < sum(map(len, wanted.values())):
-        return None
-    return EndsQuestion(node_id, topics, wanted, {topic.name: metadata.topics[topic.name] for topic in topics})
 
 
 def _take(

@@ -6,7 +6,6 @@ whether asking again may help. Must never: send anything.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
@@ -23,7 +22,6 @@ from shareproxy.protocol.ids import GroupId, NodeId, TopicId
 from shareproxy.protocol.message import Request, Response
 
 Q = TypeVar("Q", bound=Response)
-R = TypeVar("R", bound=Response)
 
 
 class Offered(Protocol):
@@ -58,19 +56,6 @@ class Brokers(Protocol):
         purpose: str = DATA,
     ) -> Q:
         """Ask one broker once (`None`: any broker); requests of different purposes never wait for each other."""
-        ...
-
-    async def request_pair(
-        self,
-        node_id: NodeId,
-        first: Request[Q],
-        second: Request[R],
-        *,
-        deadline: float,
-        max_version: int | None = None,
-        purpose: str = DATA,
-    ) -> tuple[Q, asyncio.Task[R]]:
-        """Ask one broker twice; it reads the second request when it has answered the first."""
         ...
 
     async def versions(self, node_id: NodeId | None, *, deadline: float) -> Offered:

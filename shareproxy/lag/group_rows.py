@@ -78,9 +78,6 @@ class GroupRows:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for answer in self._first.values():
-            if isinstance(answer, Listing) and answer.ends is not None:
-                self._tasks += answer.ends.answers
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -115,10 +112,6 @@ class GroupRows:
             self._memory.note_hanging(group, hangs=group in late)
         return late
 
-    async def first_answer(self, seconds: float) -> None:
-        """Wait until what was asked for first is answered, at most so long."""
-        await asyncio.wait(self._tasks[:1], timeout=seconds)
-
     async def all_answered(self, until: float) -> None:
         """Wait for what is late, at the latest until then."""
         left = until - asyncio.get_running_loop().time()
@@ -132,8 +125,7 @@ class GroupRows:
         purpose: str,
         split: Callable[[NodeId, list[GroupId]], Iterable[list[GroupId]]],
     ) -> None:
-        ends = self._memory.ends_question(groups[0]) if len(groups) == 1 and purpose == ROWS else None
-        question = Listings(self._brokers, purpose, ends)
+        question = Listings(self._brokers, purpose)
         asking = ask_all(question, groups, deadline=self._deadline, routes=self._routes, split=split, into=into)
         self._tasks.append(asyncio.ensure_future(asking))
 

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from shareproxy.cluster.errors import ClusterError, InternalTopicMissing, Unreachable
 from shareproxy.cluster.pool import DATA
 from shareproxy.lag.brokers import TIMED_OUT, Brokers, Trouble, trouble_from_code, trouble_from_error
-from shareproxy.lag.ends_behind import EndsAsked, EndsQuestion
 from shareproxy.lag.listings import GroupLists, ListedGroup
 from shareproxy.lag.memory import Memory
 from shareproxy.lag.model import Status
@@ -81,16 +80,11 @@ class CoordinatorQuestion:
 Topics = Sequence[DescribeShareGroupOffsetsResponseTopic]
 
 
-class Listing(msgspec.Struct):
-    """The rows of one group; without `has_lag` its broker only knows start offsets (Kafka 4.1).
-
-    Attributes:
-        ends: end offsets read behind these rows, if they were asked for.
-    """
+class Listing(msgspec.Struct, gc=False):
+    """The rows of one group; without `has_lag` its broker only knows start offsets (Kafka 4.1)."""
 
     topics: Topics
     has_lag: bool
-    ends: EndsAsked | None = None
 
 
 class Listings(CoordinatorQuestion):
@@ -99,12 +93,11 @@ class Listings(CoordinatorQuestion):
     Args:
         brokers: where to ask.
         purpose: of the connection; see `Brokers.request`.
-        ends: sent right behind, if its node is asked; for a single group only.
     """
 
-    def __init__(self, brokers: Brokers, purpose: str = DATA, ends: EndsQuestion | None = None) -> None:
+    def __init__(self, brokers: Brokers, purpose: str = DATA) -> None:
         super().__init__(brokers)
-        self._purpose, self._ends = purpose, ends
+        self._purpose = purpose
 
     async def ask(
         self, node_id: NodeId, items: Sequence[GroupId], *, deadline: float
@@ -117,24 +110,9 @@ class Listings(CoordinatorQuestion):
         request = DescribeShareGroupOffsetsRequest(
             [DescribeShareGroupOffsetsRequestGroup(group, None) for group in items]
         )
-        behind, ends = self._ends, None
-        if behind is not None and behind.node_id == node_id and version > 0:
-            first, *others = behind.requests(deadline)
-            response, answer = await self._brokers.request_pair(
-                node_id,
-                request,
-                first,
-                deadline=deadline,
-                max_version=version,
-                purpose=self._purpose,
-            )
-            ask = self._brokers.request
-            rest = [asyncio.ensure_future(ask(node_id, other, deadline=deadline)) for other in others]
-            ends = EndsAsked(behind, [answer, *rest])
-        else:
-            response = await self._brokers.request(
-                node_id, request, deadline=deadline, max_version=version, purpose=self._purpose
-            )
+        response = await self._brokers.request(
+            node_id, request, deadline=deadline, max_version=version, purpose=self._purpose
+        )
         found: dict[GroupId, Listing | Trouble] = dict.fromkeys(items, LEFT_OUT)
         for row in response.groups:
             group = GroupId(row.group_id)
@@ -142,10 +120,8 @@ class Listings(CoordinatorQuestion):
                 found[group] = (
                     trouble_from_code(row.error_code, row.error_message)
                     if row.error_code
-                    else Listing(row.topics, version > 0, ends)
+                    else Listing(row.topics, version > 0)
                 )
-        if ends is not None and not any(isinstance(answer, Listing) for answer in found.values()):
-            ends.cancel()
         return found
 
 

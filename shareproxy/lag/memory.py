@@ -12,7 +12,6 @@ Everything that this program remembers of a cluster, and when it ends:
     a group's partitions     here: replaced by each answer of the coordinator, topic ids included; an hour
     a coordinator's groups   here: replaced by each of its lists of groups; ten minutes
     end offsets              here: only to see that nothing was produced since; never shown
-    questions for them       here: checked against Metadata when the answer is there; ten minutes
     scans of records         `visible.VisibleReader`: until an offset moves, at most 60 s, as compaction moves none
     nodes that stalled       here: ten minutes
     groups that hang         here: a minute
@@ -25,7 +24,6 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from shareproxy.lag.ends_behind import MOST_PARTITIONS, EndsQuestion
 from shareproxy.lag.leaders import Wanted
 from shareproxy.protocol.ids import GroupId, NodeId, TopicId
 
@@ -36,12 +34,9 @@ PARTITIONS_SECONDS: Final = 3600.0
 GROUPS_SECONDS: Final = 600.0
 ALONE_SECONDS: Final = 600.0
 HANGING_SECONDS: Final = 60.0
-QUESTION_SECONDS: Final = 600.0
 # partitions, a hundred bytes each
 MOST_REMEMBERED: Final = 500_000
 MOST_GROUPS: Final = 50_000
-# of up to `ends_behind.MOST_PARTITIONS` partitions each
-MOST_QUESTIONS: Final = 32
 
 Topics = Mapping[tuple[str, TopicId], Sequence[int]]
 
@@ -84,7 +79,6 @@ class Memory:
         self._groups: _Aged[NodeId, tuple[FoundGroup, ...]] = _Aged(GROUPS_SECONDS, 1_000)
         self._alone: _Aged[NodeId, bool] = _Aged(ALONE_SECONDS, 1_000)
         self._hanging: _Aged[GroupId, bool] = _Aged(HANGING_SECONDS, 10_000)
-        self._questions: _Aged[GroupId, EndsQuestion] = _Aged(QUESTION_SECONDS, MOST_QUESTIONS)
         self._ends: dict[TopicId, tuple[float, Mapping[int, int]]] = {}
         self._kept_ends = 0
 
@@ -136,17 +130,6 @@ class Memory:
             self._hanging.put(group, True)
         else:
             self._hanging.drop(group)
-
-    def ends_question(self, group: GroupId) -> EndsQuestion | None:
-        """Return how the end offsets of a group's partitions were last asked for, if one broker leads them all."""
-        return self._questions.get(group)
-
-    def keep_ends_question(self, group: GroupId, question: EndsQuestion | None) -> None:
-        """Take the question for the end offsets of all of a group's partitions, None if it is more than one."""
-        if question is None or sum(map(len, question.partitions.values())) > MOST_PARTITIONS:
-            self._questions.drop(group)
-        elif self._questions.get(group) is not question:
-            self._questions.put(group, question)
 
     def ends_before(self, topic_id: TopicId, moment: float) -> Mapping[int, int]:
         """Return the end offsets of a topic's partitions as far as they were read before that moment."""

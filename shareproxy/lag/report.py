@@ -16,6 +16,7 @@ from shareproxy.lag.arithmetic import UNKNOWN
 from shareproxy.lag.broker_rows import (
     NO_ENDS,
     Ends,
+    TopicKey,
     TopicRows,
     has_lag,
     read_ends,
@@ -23,7 +24,6 @@ from shareproxy.lag.broker_rows import (
     with_lag,
 )
 from shareproxy.lag.brokers import TIMED_OUT, Brokers, Trouble
-from shareproxy.lag.ends_behind import EndsAsked, TopicKey
 from shareproxy.lag.group_errors import (
     explain_missing,
     group_error,
@@ -64,9 +64,6 @@ LISTING_SHARE: Final = 0.9
 DESCRIBING_SHARE: Final = 0.6
 STATE_SHARE: Final = 0.7
 READING_SHARE: Final = 0.85
-# seconds until a group is described although its rows have not come yet: those of a large group take longer, and the
-# description is here when they come
-PATIENCE_FOR_ROWS: Final = 0.02
 # Reading state costs this process 70 µs per partition, its request included, and that is not all of its work. Where a
 # broker hangs, so many groups may have to be read that the deadline would pass over it: what does not fit is unknown.
 ROWS_PER_SECOND: Final = 5_000
@@ -90,7 +87,6 @@ class _Work:
         "coordinator",
         "described",
         "ends",
-        "ends_asked",
         "error",
         "given_up",
         "group",
@@ -114,7 +110,6 @@ class _Work:
         self.rows: list[TopicRows] = []
         self.readings: dict[Wanted, Reading] = {}
         self.ends: Mapping[Wanted, int] = {}
-        self.ends_asked: EndsAsked | None = None
         self.read_uncommitted = True
 
     @property
@@ -178,13 +173,11 @@ class _Look:
         self._ends = EndOffsets(brokers)
         self._row_ends: Ends = {}
         self._affordable: int | None = None
-        self._alone = False
         self._probe = StateProbe(brokers, self._ends, self._affords)
         self._started = asyncio.get_running_loop().time()
 
     async def run(self, works: Sequence[_Work], routes: Mapping[GroupId, NodeId | Trouble]) -> list[GroupLag]:
         """Take all groups from nothing to rows."""
-        self._alone = len(works) == 1
         names = [work.group for work in works]
         by_name = {work.group: work for work in works}
         for work in works:
@@ -193,9 +186,6 @@ class _Look:
         listing_deadline = share_of_time(self._deadline, LISTING_SHARE)
         async with GroupRows(self._brokers, self._memory, names, routes, listing_deadline) as rows:
             # on another connection, so that a listing that is held back does not hold it back too
-            if self._alone and self._memory.ends_question(names[0]) is not None:
-                # the broker describes the group beside its end offsets then, not beside the longer work on its rows
-                await rows.first_answer(PATIENCE_FOR_ROWS)
             describing = asyncio.ensure_future(self._describe(works, routes))
             try:
                 await asyncio.sleep(0)  # its request is written before the rows are read
@@ -253,7 +243,7 @@ class _Look:
                 for row in topic.partitions:
                     if pinned or not has_lag(row):
                         readings[Wanted(name, topic_id, row.partition_index)] = broker_reading(row)
-        work.readings, work.rows, work.ends_asked = readings, rows_with_lag, listing.ends
+        work.readings, work.rows = readings, rows_with_lag
         self._memory.keep_partitions(work.group, everything)
 
     async def _finish_late(
@@ -425,18 +415,7 @@ class _Look:
             if reading.trouble is None and reading.start_offset is not None
         }
         async with asyncio.TaskGroup() as tasks:
-            alone = works[0] if self._alone and len(works) == 1 else None
-            reading = tasks.create_task(
-                read_ends(
-                    self._brokers,
-                    self._memory,
-                    self._ends,
-                    rows,
-                    deadline=deadline,
-                    group=None if alone is None or self._topics is not None else alone.group,
-                    asked=None if alone is None else alone.ends_asked,
-                )
-            )
+            reading = tasks.create_task(read_ends(self._brokers, self._memory, self._ends, rows, deadline=deadline))
             tasks.create_task(self._take_ends(works, list(unsure), deadline))
         self._row_ends = {**self._row_ends, **reading.result()}
 

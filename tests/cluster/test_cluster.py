@@ -270,52 +270,6 @@ async def test_a_stale_connection_is_replaced_without_a_word(brokers: ScriptedCl
     assert broker.count(ListGroupsRequest) == 3
 
 
-async def test_a_pair_travels_on_one_connection_in_order(brokers: ScriptedCluster, cluster: Cluster) -> None:
-    """The second question is there before the first is answered."""
-    broker, seen = brokers.brokers[2], list[str]()
-
-    def answer(request: ListGroupsRequest) -> Answer:
-        seen.append(request.states_filter[0])
-        return ListGroupsResponse()
-
-    broker.on(ListGroupsRequest, answer)
-
-    for _ in range(2):
-        first, second = await cluster.request_pair(
-            NodeId(2), ListGroupsRequest(["first"]), ListGroupsRequest(["second"]), deadline=soon()
-        )
-        assert first == await second == ListGroupsResponse()
-
-    assert seen == ["first", "second"] * 2
-    assert broker.connections == 1
-
-
-async def test_a_pair_on_a_stale_connection_is_sent_once_more(brokers: ScriptedCluster, cluster: Cluster) -> None:
-    """Both questions, on a new connection; a second loss is told."""
-    broker = brokers.brokers[2]
-    broker.on(ListGroupsRequest, lambda _: ListGroupsResponse())
-    await cluster.request(NodeId(2), ListGroupsRequest(), deadline=soon())
-    broker.on(ListGroupsRequest, lambda _: HANG_UP)
-
-    with pytest.raises(ConnectionClosed):
-        await cluster.request_pair(NodeId(2), ListGroupsRequest(), ListGroupsRequest(), deadline=soon())
-
-    assert broker.connections == 2
-
-
-async def test_giving_up_a_pair_gives_up_both(brokers: ScriptedCluster, cluster: Cluster) -> None:
-    """No task is left over, and late answers are swallowed."""
-    broker = brokers.brokers[2]
-    broker.on(ListGroupsRequest, lambda _: SILENCE)
-    await cluster.versions(NodeId(2), deadline=soon())
-    before = asyncio.all_tasks()
-
-    with pytest.raises(ClusterError):
-        await cluster.request_pair(NodeId(2), ListGroupsRequest(), ListGroupsRequest(), deadline=soon(0.05))
-
-    assert asyncio.all_tasks() == before
-
-
 async def test_a_change_is_never_sent_twice(brokers: ScriptedCluster, cluster: Cluster) -> None:
     """Whether the first one took effect is unknown; the caller decides."""
     broker = brokers.brokers[2]

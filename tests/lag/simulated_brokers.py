@@ -23,7 +23,6 @@ from shareproxy.protocol.ids import NO_TOPIC_ID, GroupId, NodeId, TopicId
 from shareproxy.protocol.message import Request, Response
 
 Q = TypeVar("Q", bound=Response)
-R = TypeVar("R", bound=Response)
 
 N1, N2, N3 = NodeId(1), NodeId(2), NodeId(3)
 T1 = TopicId(bytes(range(1, 17)))
@@ -201,20 +200,6 @@ class SimulatedBrokers:
             answer = self._answer(node_id, arrived, version)
         response = cast("type[Q]", message.response_class)
         return decode(response, version, encode(answer, version))
-
-    async def request_pair(
-        self,
-        node_id: NodeId,
-        first: Request[Q],
-        second: Request[R],
-        *,
-        deadline: float,
-        max_version: int | None = None,
-        purpose: str = DATA,
-    ) -> tuple[Q, asyncio.Task[R]]:
-        """Ask for the second when the first is answered."""
-        answer = await self.request(node_id, first, deadline=deadline, max_version=max_version, purpose=purpose)
-        return answer, asyncio.ensure_future(self.request(node_id, second, deadline=deadline, purpose=purpose))
 
     # what a broker answers
 

@@ -5,7 +5,6 @@ Answers are decoded from the captured bytes; state is given out only for the lea
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -28,7 +27,6 @@ from tests.lag.simulated_brokers import KAFKA_4_1, KAFKA_4_4, N1, soon
 
 VECTORS = Path(__file__).parent.parent / "vectors"
 Q = TypeVar("Q", bound=Response)
-R = TypeVar("R", bound=Response)
 Exchange = tuple[int, bool, m.DescribeShareGroupOffsetsRequest, m.DescribeShareGroupOffsetsResponse]
 """Version, whether it is from a broker, question and answer of DescribeShareGroupOffsets."""
 
@@ -128,20 +126,6 @@ class Replay:
         """Nothing to forget."""
 
     forget_share_coordinators = forget_metadata = lambda self: None
-
-    async def request_pair(
-        self,
-        node_id: NodeId,
-        first: Request[Q],
-        second: Request[R],
-        *,
-        deadline: float,
-        max_version: int | None = None,
-        purpose: str = DATA,
-    ) -> tuple[Q, asyncio.Task[R]]:
-        """Ask for the second when the first is answered."""
-        answer = await self.request(node_id, first, deadline=deadline, max_version=max_version, purpose=purpose)
-        return answer, asyncio.ensure_future(self.request(node_id, second, deadline=deadline, purpose=purpose))
 
     async def request(
         self,
