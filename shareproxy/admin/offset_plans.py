@@ -173,7 +173,7 @@ async def _look(
     if _is_missing(description):
         return description, {}
     left = max(until - asyncio.get_running_loop().time(), LEAST_SECONDS)
-    rows = await initialized(engine, group, None, timeout=left)
+    rows = await initialized(engine, group, None, ends=True, timeout=left)
     return description, {Wanted(row.topic, row.topic_id, row.partition): row for row in rows}
 
 

@@ -174,7 +174,8 @@ class ShareAdmin:
         Args:
             groups: names; `None` is every share group that can be seen.
             topics: only these.
-            want: look closer at each partition, at the cost of more requests: see `Want`.
+            want: look closer at each partition, at the cost of more requests: see `Want`. Without, a broker's own lag
+                is all that is asked for, and the end offsets stay unknown.
             timeout: seconds; what is not known then has the status `timeout`.
 
         Raises:
@@ -188,10 +189,11 @@ class ShareAdmin:
         seconds = self._seconds(timeout)
         deadline = asyncio.get_running_loop().time() + seconds
         with translated():
+            closer = None if want is None else want & ~Want.LOG_END
             report = await self._engine.report(
-                names, topics=chosen, timeout=seconds if want is None else seconds * LAG_SHARE
+                names, topics=chosen, ends=bool(want), timeout=seconds * LAG_SHARE if closer else seconds
             )
-            return report if want is None else await self._visible().look(report, want, deadline=deadline)
+            return await self._visible().look(report, closer, deadline=deadline) if closer else report
 
     async def consumer_lag(
         self,
@@ -404,7 +406,7 @@ class ShareAdmin:
             groups: names; `None` is every share group that can be seen, found anew each time.
             topics: only these.
             interval: seconds from the beginning of one look to that of the next.
-            want: look closer, as for `lag`.
+            want: look closer, as for `lag`; `LOG_END` always comes along, as the rates need it.
 
         Raises:
             AccessDenied: from the iterator, where the first look is refused.
@@ -414,7 +416,8 @@ class ShareAdmin:
         arguments.seconds(interval, "interval")
         names = None if groups is None else arguments.names("groups", groups)
         chosen = None if topics is None else arguments.names("topics", topics)
-        return watch(lambda: self.lag(names, topics=chosen, want=want), interval)
+        closer = Want.LOG_END if want is None else Want.LOG_END | want
+        return watch(lambda: self.lag(names, topics=chosen, want=closer), interval)
 
     def _seconds(self, timeout: float | None) -> float:
         return self._timeout if timeout is None else arguments.seconds(timeout)

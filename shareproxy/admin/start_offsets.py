@@ -40,10 +40,13 @@ async def start_offsets(
 
 
 async def initialized(
-    engine: LagEngine, group: GroupId, topics: Collection[str] | None, *, timeout: float
+    engine: LagEngine, group: GroupId, topics: Collection[str] | None, *, ends: bool = False, timeout: float
 ) -> tuple[PartitionLag, ...]:
-    """Return start offsets and lags of the partitions that a share group has state of; see `start_offsets`."""
-    report = await engine.report([group], topics=topics, timeout=timeout)
+    """Return start offsets and lags of the partitions that a share group has state of; see `start_offsets`.
+
+    `ends` is whether the end offsets are to be read, too.
+    """
+    report = await engine.report([group], topics=topics, ends=ends, timeout=timeout)
     [found] = report.groups
     if found.error is not None and not _is_empty(found):
         raise group_exception(found.error, group)

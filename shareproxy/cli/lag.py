@@ -79,7 +79,7 @@ def lag(
     from shareproxy.cli.look import look
     from shareproxy.lag.visible_model import Want
 
-    want = Want.ALL if visible else None
+    want = Want.ALL if visible else Want.LOG_END
     named = None if all_groups else groups
     looked = ask_admin(
         settings, lambda admin: look(admin, named, topics=topics or None, want=want, timeout=settings.timeout)

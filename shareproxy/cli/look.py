@@ -45,19 +45,21 @@ async def look(
         admin: whom to ask.
         groups: names; `None` for every share group.
         topics: look at these only.
-        want: what a closer look should find out, `None` for no closer look.
+        want: what to find out besides the lag, `None` for nothing.
         timeout: seconds for all of it.
     """
     import msgspec
 
     from shareproxy.cli.time_left import TimeLeft
+    from shareproxy.lag.visible_model import Want
 
     left = TimeLeft(timeout)
     report = await admin.lag(groups, topics=topics, want=want, timeout=left.seconds())
     others = [g.group for g in report.groups if g.error is not None and g.error.name == OTHER_TYPE]
     if not others:
         return Looked(report)
-    consumed = await admin.consumer_lag(others, topics=topics, look_closer=want is not None, timeout=left.seconds())
+    closer = want is not None and want != Want.LOG_END
+    consumed = await admin.consumer_lag(others, topics=topics, look_closer=closer, timeout=left.seconds())
     answered = tuple(group for group in consumed.groups if group.error is None or group.error.name != OTHER_TYPE)
     names = {group.group for group in answered}
     kept = tuple(group for group in report.groups if group.group not in names)

@@ -155,4 +155,4 @@ def _looks(settings: Settings, pattern: re.Pattern[str] | None, *, closer: bool)
             lag_source=settings.lag_source,
         )
 
-    return ClusterLooks(open_admin, pattern, Want.ALL & ~Want.DEAD_LETTERS if closer else None)
+    return ClusterLooks(open_admin, pattern, Want.ALL & ~Want.DEAD_LETTERS if closer else Want.LOG_END)

@@ -142,6 +142,9 @@ def report_rows(topic: TopicRows, ends: Mapping[int, int]) -> list[PartitionLag]
 def _ends_and_counts(topic: TopicRows, ends: Mapping[int, int]) -> tuple[Sequence[int | None], Sequence[int | None]]:
     """Return the end offset and the count of completed records of each row, as far as they fit the row."""
     partitions, starts, lags, _ = topic.columns
+    if not ends:
+        nothing = [None] * len(partitions)
+        return nothing, nothing
     found = list(map(ends.get, partitions))
     before = list(map(topic.before.get, partitions))
     if None not in found:

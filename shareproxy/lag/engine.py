@@ -122,7 +122,12 @@ class LagEngine:
         return await FirstThatCan(self._cluster).read(group, items, deadline=deadline, epochs=epochs)
 
     async def report(
-        self, groups: Sequence[str] | None, *, topics: Collection[str] | None = None, timeout: float | None = None
+        self,
+        groups: Sequence[str] | None,
+        *,
+        topics: Collection[str] | None = None,
+        ends: bool = True,
+        timeout: float | None = None,
     ) -> LagReport:
         """Return the lag of groups, partition by partition.
 
@@ -131,6 +136,7 @@ class LagEngine:
         Args:
             groups: names; `None` is every share group that can be seen.
             topics: only these.
+            ends: also read end offsets that are not needed for the lag, because the broker has told it.
             timeout: seconds; what is not known then has the status `timeout`.
 
         Raises:
@@ -144,12 +150,12 @@ class LagEngine:
         deadline = loop.time() + (self._timeout if timeout is None else timeout)
 
         async def make(until: float) -> LagReport:
-            return await self._report(names, wanted, until)
+            return await self._report(names, wanted, until, ends=ends)
 
-        return await self._reports.run((names, wanted), make, deadline, "the lag report")
+        return await self._reports.run((names, wanted, ends), make, deadline, "the lag report")
 
     async def _report(
-        self, names: tuple[GroupId, ...] | None, topics: frozenset[str] | None, deadline: float
+        self, names: tuple[GroupId, ...] | None, topics: frozenset[str] | None, deadline: float, *, ends: bool
     ) -> LagReport:
         cluster_id = (await self._cluster.metadata((), deadline=deadline, max_age=METADATA_MAX_AGE)).cluster_id
         problems: list[str] = []
@@ -157,9 +163,9 @@ class LagEngine:
             # a broker that hangs here must leave time for the groups of the others
             until = share_of_time(deadline, FINDING_SHARE)
             found, problems = await find_share_groups(self._cluster, deadline=until, memory=self._memory)
-            groups = await self._reporter.found(found, topics, deadline)
+            groups = await self._reporter.found(found, topics, deadline, ends=ends)
         else:
-            groups = await self._reporter.named(names, topics, deadline)
+            groups = await self._reporter.named(names, topics, deadline, ends=ends)
         return LagReport(cluster_id or "", datetime.now(UTC), tuple(groups), tuple(problems))
 
     async def explain(self, group: str | None = None, *, timeout: float | None = None) -> Explanation:

@@ -67,7 +67,7 @@ class PartitionLag(msgspec.Struct, frozen=True, gc=False):
     Attributes:
         lag: offsets from the start offset to the end that are not delivery-complete; 0 where the start offset lies
             beyond the end (`start_beyond_end`).
-        end_offset: high watermark, read after the state.
+        end_offset: high watermark, read after the state; `None` where nobody asked for it and the lag is known without.
         delivery_complete_count: only if it belongs to the same moment as the other numbers.
         exact: `False` where `lag` is an upper bound.
         error_code: Kafka's code if one is behind the status.

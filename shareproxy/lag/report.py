@@ -140,17 +140,36 @@ class Reporter:
         self._brokers, self._choice = brokers, choice
         self._memory = Memory() if memory is None else memory
 
-    async def named(self, names: Sequence[GroupId], topics: TopicFilter, deadline: float) -> list[GroupLag]:
-        """Report on groups that somebody named, in that order; each is there, at least with an error."""
+    async def named(
+        self, names: Sequence[GroupId], topics: TopicFilter, deadline: float, *, ends: bool = True
+    ) -> list[GroupLag]:
+        """Report on groups that somebody named, in that order; each is there, at least with an error.
+
+        Args:
+            names: of the groups.
+            topics: only these.
+            deadline: `loop.time()` seconds.
+            ends: read end offsets, too, where the broker has told the lag.
+        """
         routes = await route_all(Listings(self._brokers), names, deadline=share_of_time(deadline, ROUTING_SHARE))
         works = [_Work(name, None) for name in names]
-        return await _Look(self._brokers, self._choice, self._memory, topics, deadline, named=True).run(works, routes)
+        look = _Look(self._brokers, self._choice, self._memory, topics, deadline, named=True, ends=ends)
+        return await look.run(works, routes)
 
-    async def found(self, groups: Sequence[FoundGroup], topics: TopicFilter, deadline: float) -> list[GroupLag]:
-        """Report on groups that the brokers listed; with a filter only on those that have one of the topics."""
+    async def found(
+        self, groups: Sequence[FoundGroup], topics: TopicFilter, deadline: float, *, ends: bool = True
+    ) -> list[GroupLag]:
+        """Report on groups that the brokers listed; with a filter only on those that have one of the topics.
+
+        Args:
+            groups: what was listed.
+            topics: only these.
+            deadline: `loop.time()` seconds.
+            ends: as for `named`.
+        """
         routes: dict[GroupId, NodeId | Trouble] = {found.group: found.coordinator for found in groups}
         works = [_Work(found.group, found.state, listed=found.listed) for found in groups]
-        look = _Look(self._brokers, self._choice, self._memory, topics, deadline, named=False)
+        look = _Look(self._brokers, self._choice, self._memory, topics, deadline, named=False, ends=ends)
         rows = await look.run(works, routes)
         return rows if topics is None else [row for row in rows if row.partitions or row.error]
 
@@ -167,9 +186,10 @@ class _Look:
         deadline: float,
         *,
         named: bool,
+        ends: bool,
     ) -> None:
         self._brokers, self._choice, self._memory = brokers, choice, memory
-        self._topics, self._deadline, self._named = topics, deadline, named
+        self._topics, self._deadline, self._named, self._wants_ends = topics, deadline, named, ends
         self._ends = EndOffsets(brokers)
         self._row_ends: Ends = {}
         self._affordable: int | None = None
@@ -406,7 +426,7 @@ class _Look:
 
     async def _read_ends(self, works: Sequence[_Work], deadline: float) -> None:
         """Read the end offsets beside the brokers' own lags, of all groups together."""
-        rows = [topic for work in works for topic in work.rows]
+        rows = [topic for work in works for topic in work.rows] if self._wants_ends else []
         unsure = {
             item: None
             for work in works

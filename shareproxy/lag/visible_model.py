@@ -14,6 +14,9 @@ import msgspec
 class Want(Flag):
     """What a closer look may cost requests for."""
 
+    LOG_END = auto()
+    """Where the logs end, and so how many offsets are delivery-complete: one ListOffsets per leader. A broker's own lag
+    comes without; everything below needs it, and brings it along."""
     LOG_START = auto()
     """Where the logs start, and so what retention deleted: one ListOffsets per leader."""
     OPEN = auto()
@@ -33,7 +36,7 @@ class Want(Flag):
     HOLDERS = auto()
     """Who holds transactions open, as notes: DescribeProducers where the last stable offset is behind, then one
     ListTransactions per broker; needs READ on the topic, and with `OPEN` only."""
-    ALL = LOG_START | OPEN | PHANTOM | AGE | STATES | PROJECTED | DEAD_LETTERS | CONFIGS | HOLDERS
+    ALL = LOG_END | LOG_START | OPEN | PHANTOM | AGE | STATES | PROJECTED | DEAD_LETTERS | CONFIGS | HOLDERS
 
 
 class StateRun(msgspec.Struct, frozen=True, gc=False):

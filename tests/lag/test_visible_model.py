@@ -64,6 +64,7 @@ def test_without_a_closer_look_no_keys() -> None:
 def test_all_wants() -> None:
     """Each of them."""
     assert set(Want.ALL) == {
+        Want.LOG_END,
         Want.LOG_START,
         Want.OPEN,
         Want.PHANTOM,
