@@ -158,12 +158,13 @@ class ShareLeader:
                 if left <= 0 or (is_new and self.span >= rules.max_record_locks):
                     self._settle()
                     return got
-                if aborted:
+                chunk = self._chunks.at(part.first_offset) or Chunk(batch.base_offset, batch.last_offset)
+                if aborted and not care.ends_before(chunk):
                     self._put(StateBatch(part.first_offset, part.last_offset, RecordState.ARCHIVED, 1))
                     continue
-                chunk = self._chunks.at(part.first_offset) or Chunk(batch.base_offset, batch.last_offset)
-                most_of_it = care.most(part, chunk, got)
+                most_of_it = 0 if aborted else care.most(part, chunk, got)
                 if most_of_it <= 0:
+                    self._settle()
                     return got
                 taken = self._take(_cut(part, min(most_of_it, left) if exact else most_of_it), member, deadline)
                 count = taken.last_offset - taken.first_offset + 1
@@ -370,6 +371,10 @@ class _Care:
         self._limit = limit
         self._chunk: Chunk | None = None
         self._left = 0
+
+    def ends_before(self, chunk: Chunk) -> bool:
+        """Tell whether nothing of a chunk is handed out after what was already."""
+        return self._chunk is not None and (chunk != self._chunk or self._left <= 0)
 
     def most(self, part: StateBatch, chunk: Chunk, got: Sequence[Delivery]) -> int:
         """Return how many offsets of a part may be handed out after those that were already."""
