@@ -15,7 +15,7 @@ from shareproxy.protocol.messages import DescribeShareGroupOffsetsRequest, Descr
 from shareproxy.testing.kafka import LocalKafka
 
 PARTITIONS = 1_000
-ROUNDS = 61
+ROUNDS = 101
 WARM_UP = 60
 GROUP = GroupId("bench-admin")
 WITH_ENDS = "ShareAdmin.lag with end offsets"

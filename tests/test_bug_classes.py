@@ -245,9 +245,9 @@ class TestTransactions:
     async def test_rates_are_in_the_unit_of_lag(self) -> None:
         """Offsets, markers included, so that lag ÷ rate is a time (KAFKA-20711)."""
         async with a_cluster() as cluster, an_admin(cluster) as admin:
-            earlier = await admin.lag("g")
+            earlier = await admin.lag("g", want=Want.LOG_END)
             cluster.produce_transaction("t", 0, 3)
-            later = await admin.lag("g")
+            later = await admin.lag("g", want=Want.LOG_END)
 
         found = rates(earlier, later)[GroupId("g")]
         assert found.produced_per_second is not None

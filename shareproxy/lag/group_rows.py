@@ -26,7 +26,7 @@ from typing import Final, Self
 from shareproxy.lag.brokers import Brokers, Trouble
 from shareproxy.lag.groups import Listing, Listings
 from shareproxy.lag.memory import Memory
-from shareproxy.lag.rounds import QUIET_SECONDS, ask_all, until_quiet
+from shareproxy.lag.rounds import QUIET_SECONDS, ask_all, give_up, until_quiet
 from shareproxy.protocol.ids import GroupId, NodeId
 
 # Connections of their own: a broker answers the requests of one in order, so that nothing else may stand behind these.
@@ -78,9 +78,7 @@ class GroupRows:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await give_up(self._tasks)
 
     def answer(self, group: GroupId) -> Answer | None:
         """Return the group's rows, or what is wrong; `None` while neither is known."""

@@ -63,6 +63,8 @@ class CoordinatorQuestion:
         if fresh:
             for group in items:
                 self._brokers.forget_group_coordinator(group)
+        if len(items) == 1:  # mostly known: not worth a task
+            return {items[0]: await self._coordinator(items[0], deadline)}
         async with asyncio.TaskGroup() as tasks:
             running = {group: tasks.create_task(self._coordinator(group, deadline)) for group in items}
         return {group: task.result() for group, task in running.items()}

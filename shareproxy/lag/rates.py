@@ -73,7 +73,7 @@ def rates(earlier: LagReport, later: LagReport) -> dict[GroupId, GroupRates]:
     """Return the rates of the groups that both reports have.
 
     Args:
-        earlier: the first look.
+        earlier: the first look; rates are known only of rows that have an end offset in both (`Want.LOG_END`).
         later: the second look at the same cluster; nothing is returned unless it is later.
 
     Source: KIP-1226 (what is complete), KAFKA-20711 (one unit for lag and rates).

@@ -37,7 +37,7 @@ from shareproxy.lag.groups import Descriptions, FoundGroup, Listing, Listings, r
 from shareproxy.lag.leaders import EndOffsets, Wanted, partitions_of, prefetch
 from shareproxy.lag.memory import Memory
 from shareproxy.lag.model import GroupError, GroupLag, PartitionLag, Source, SourceChoice, Status
-from shareproxy.lag.rounds import ask_all, route_all, share_of_time
+from shareproxy.lag.rounds import ask_all, give_up, route_all, share_of_time
 from shareproxy.lag.rows import partition_lag
 from shareproxy.lag.slices import STEP_ROWS, Slices
 from shareproxy.lag.sources import (
@@ -213,12 +213,11 @@ class _Look:
                 ready = [work for work in works if work.group not in late]
                 await self._take_all(ready, rows)
                 async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(self._finish(ready, describing))
                     if late:
                         tasks.create_task(self._finish_late(late, rows, describing))
+                    await self._finish(ready, describing)
             finally:
-                describing.cancel()
-                await asyncio.gather(describing, return_exceptions=True)
+                await give_up([describing])
         slices = Slices()
         return [await _finished(work, self._row_ends, slices) for work in works]
 
@@ -335,14 +334,12 @@ class _Look:
 
     async def _finish(self, works: Sequence[_Work], describing: asyncio.Future[None]) -> None:
         """Take groups from their first rows to the last: other sources, end offsets, reasons."""
-        until = share_of_time(self._deadline, READING_SHARE)
-        await prefetch(self._brokers, _sizes(works), deadline=share_of_time(self._deadline, ROUTING_SHARE))
+        further = self._wants_ends or any(work.readings for work in works)
+        if further:
+            await self._look_further(works)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._complete(works, until))
-            tasks.create_task(self._read_ends(works, until))
-        await self._read_contradictions_again(works)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._read_late_ends(works))
+            if further:
+                tasks.create_task(self._read_late_ends(works))
             for work in works:
                 if self._named and self._topics is not None and (work.error is None or not work.empty):
                     tasks.create_task(self._look_for_topics(work, self._topics, describing))
@@ -350,6 +347,15 @@ class _Look:
                     tasks.create_task(self._say_why_empty(work, describing))
             if any(work.state is None and work.described is None for work in works):
                 await asyncio.wait([describing])
+
+    async def _look_further(self, works: Sequence[_Work]) -> None:
+        """Read what the coordinators' rows do not tell."""
+        until = share_of_time(self._deadline, READING_SHARE)
+        await prefetch(self._brokers, _sizes(works), deadline=share_of_time(self._deadline, ROUTING_SHARE))
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._complete(works, until))
+            tasks.create_task(self._read_ends(works, until))
+        await self._read_contradictions_again(works)
 
     async def _complete(self, works: Sequence[_Work], deadline: float) -> None:
         """Read from other sources what the coordinators' rows leave open, or all of it from a pinned source."""

@@ -109,6 +109,18 @@ async def until_quiet(tasks: Collection[asyncio.Task[Any]], open_: Callable[[], 
         before = now
 
 
+async def give_up(tasks: Collection[asyncio.Future[Any]]) -> None:
+    """Cancel what still runs and wait until it has ended; what the tasks return or raise is of no interest."""
+    running = [task for task in tasks if not task.done()]
+    for task in running:
+        task.cancel()
+    if running:
+        await asyncio.gather(*running, return_exceptions=True)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # asyncio warns of those that nobody looked at
+
+
 async def route_all(question: Router[T], items: Sequence[T], *, deadline: float) -> dict[T, NodeId | Trouble]:
     """Return the broker of every item, or the trouble, at the latest at the deadline."""
     if not items:

@@ -102,7 +102,7 @@ def test_a_plain_look_costs_no_more_than_lag(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(module, "run_top", run_top)
     assert run("--batch").exit_code == 0
-    assert seen[0]["_want"] is None
+    assert seen[0]["_want"] is Want.LOG_END
     assert seen[0]["_pattern"] is None
 
 
