@@ -10,6 +10,7 @@ import pytest
 from shareproxy import AccessDenied, AdminError, CannotReach, GroupNotFound, ShareAdmin, Want, WrongArgument
 from shareproxy.cluster.addresses import parse_addresses
 from shareproxy.cluster.cluster import Cluster
+from shareproxy.lag.model import Status
 from shareproxy.protocol.messages import DescribeConfigsResponse, DescribeConfigsResult
 from shareproxy.testing import SimulatedCluster
 
@@ -101,6 +102,34 @@ async def test_a_coordinator_that_moves_is_asked_again(cluster: SimulatedCluster
     found = (await admin.describe_groups("g"))["g"]
 
     assert (found.error, found.state, found.coordinator) == (None, "Empty", moved)
+
+
+async def test_end_offsets_are_read_where_they_are_asked_for(cluster: SimulatedCluster, admin: ShareAdmin) -> None:
+    """The lag is the same without; a closer look at anything brings them along."""
+    looks = {}
+    for want in (None, Want.LOG_END, Want.LOG_START):
+        cluster.requests.clear()
+        [group] = (await admin.lag("g", want=want)).groups
+        looks[want] = [(row.lag, row.end_offset) for row in group.partitions]
+        asked = cluster.requests.count(2)
+        assert asked == 0 if want is None else asked > 0
+        assert all((row.visible is None) is (want is not Want.LOG_START) for row in group.partitions)
+
+    assert looks[Want.LOG_START] == looks[Want.LOG_END]
+    assert all(end is not None for _, end in looks[Want.LOG_END])
+    assert looks[None] == [(lag, None) for lag, _ in looks[Want.LOG_END]]
+
+
+async def test_an_end_that_the_lag_needs_is_read(cluster: SimulatedCluster, admin: ShareAdmin) -> None:
+    """A start offset one beyond the end looks like an unknown lag to the broker: −1."""
+    cluster.alter_offsets("g", {"t": {0: 11}})  # the end is 10
+
+    [group] = (await admin.lag("g")).groups
+
+    beyond, sound = group.partitions
+    assert (beyond.lag, beyond.status, sound.status) == (0, Status.START_BEYOND_END, Status.OK)
+    assert beyond.end_offset is not None
+    assert sound.end_offset is None
 
 
 async def test_start_offsets(cluster: SimulatedCluster, admin: ShareAdmin) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable, Mapping, Sequence
+
+import pytest
 
 from shareproxy.cluster.errors import ClusterError
 from shareproxy.lag.brokers import TIMED_OUT, Trouble
 from shareproxy.lag.model import Status
-from shareproxy.lag.rounds import all_versions, ask_all, route_all
+from shareproxy.lag.rounds import all_versions, ask_all, give_up, route_all
 from shareproxy.protocol.ids import NodeId
 from tests.lag.simulated_brokers import N1, N2, SimulatedBrokers, soon, unreachable
 
@@ -183,3 +186,26 @@ async def test_versions_of_all_brokers_with_one_that_hangs() -> None:
 
     assert not isinstance(found[N1], Trouble)
     assert isinstance(found[N2], Trouble)
+
+
+async def test_given_up_tasks_have_ended_and_are_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    """Whether they ran, had failed, had been cancelled or had a result."""
+
+    async def fail() -> None:
+        raise ValueError
+
+    async def wait() -> None:
+        await asyncio.sleep(60)
+
+    tasks = [asyncio.ensure_future(each()) for each in (fail, wait, wait)]
+    tasks.append(asyncio.ensure_future(asyncio.sleep(0)))
+    await asyncio.sleep(0)
+    tasks[2].cancel()
+    await asyncio.sleep(0)
+    await give_up(tasks)
+
+    assert [task.done() for task in tasks] == [True] * 4
+    assert tasks[1].cancelled()
+    del tasks
+    gc.collect()
+    assert caplog.records == []
