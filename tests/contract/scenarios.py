@@ -68,6 +68,19 @@ def released_until_the_limit(stage: Stage, topic: str, group: str) -> Moments:
         yield "released for the fifth time"
 
 
+def aborted_behind_the_last_delivery(stage: Stage, topic: str, group: str) -> Moments:
+    """A record that comes alone in its last delivery: the aborted one behind it is not touched by that fetch (4.2)."""
+    begin(stage, topic, group, {"share.isolation.level": "read_committed"})
+    stage.produce(topic, 0, 1)
+    with stage.open_consumer(group, [topic]) as consumer:
+        consumer.poll(otherwise="release", max_records=4)
+        stage.produce_transaction(topic, 0, 1, commit=False, transactional_id=f"id-{topic}")
+        stage.produce(topic, 0, 1)
+        consumer.poll(otherwise="none", max_records=1)
+        consumer.acknowledge({0: "accept"})
+        yield "accepted"
+
+
 def altered_by_hand(stage: Stage, topic: str, group: str) -> Moments:
     """Start offsets set inside the log, beyond its end, and one beyond its end, for a group that did not exist."""
     stage.create_topic(topic, 3)
@@ -214,6 +227,7 @@ STORIES: Final[tuple[Story, ...]] = (
     never_consumed,
     all_accepted,
     released_until_the_limit,
+    aborted_behind_the_last_delivery,
     altered_by_hand,
     altered_after_consumption,
     records_deleted,
