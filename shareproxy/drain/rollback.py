@@ -147,7 +147,7 @@ async def plan_rollback(
         described = await look_before_change(cluster, GroupId(share_group), deadline=until)
         seconds = max(deadline - asyncio.get_running_loop().time(), 0.05)
         # raises where the share group does not exist
-        shared = await initialized(LagEngine(cluster), GroupId(share_group), topics, timeout=seconds)
+        shared = await initialized(LagEngine(cluster), GroupId(share_group), topics, ends=True, timeout=seconds)
         log_starts = await _log_starts(cluster, shared, deadline)
     with translated(to_group):
         group = await _consumer_group(cluster, to_group, {row.topic for row in shared}, deadline)

@@ -7,6 +7,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.*;
 import java.util.concurrent.*;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.kafka.clients.admin.*;
 import org.apache.kafka.clients.consumer.*;
 import org.apache.kafka.clients.producer.*;
@@ -130,16 +131,19 @@ public final class ShareDriver {
 
     /** A created topic is usable only when the brokers have heard of it and of a leader for each partition. */
     Object awaitLeaders(JsonNode c, int partitions) throws Exception {
+        // What was seen is returned: asked once more, another broker may not have heard of the topic yet.
+        AtomicReference<Map<String, Object>> seen = new AtomicReference<>();
         await("topic " + text(c, "topic"), () -> {
             try {
-                List<?> rows = (List<?>) describeTopic(c, text(c, "topic")).get("partitions");
+                seen.set(describeTopic(c, text(c, "topic")));
+                List<?> rows = (List<?>) seen.get().get("partitions");
                 return rows.size() == partitions && rows.stream().noneMatch(row -> ((Map<?, ?>) row).get("leader") == null);
             } catch (ExecutionException e) {
                 if (e.getCause() instanceof org.apache.kafka.common.errors.UnknownTopicOrPartitionException) return false;
                 throw e;
             }
         });
-        return describeTopic(c, text(c, "topic"));
+        return seen.get();
     }
 
     Map<String, Object> describeTopic(JsonNode c, String name) throws Exception {
