@@ -7,7 +7,7 @@ Must never: change anything while planning, touch the share group, or take a con
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -25,7 +25,7 @@ from shareproxy.lag.model import PartitionLag
 from shareproxy.lag.positions import EARLIEST, Positions
 from shareproxy.lag.rounds import ask_all, share_of_time
 from shareproxy.protocol.errors import ErrorCode, error_name
-from shareproxy.protocol.ids import GroupId
+from shareproxy.protocol.ids import GroupId, TopicId
 from shareproxy.protocol.messages import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -145,15 +145,19 @@ async def plan_rollback(
     with translated(share_group):
         until = share_of_time(deadline, _LOOK_SHARE)
         described = await look_before_change(cluster, GroupId(share_group), deadline=until)
-        seconds = max(deadline - asyncio.get_running_loop().time(), 0.05)
         # raises where the share group does not exist
-        shared = await initialized(LagEngine(cluster), GroupId(share_group), topics, ends=True, timeout=seconds)
+        shared, ends_before = await _shared(cluster, GroupId(share_group), topics, deadline)
         log_starts = await _log_starts(cluster, shared, deadline)
     with translated(to_group):
         group = await _consumer_group(cluster, to_group, {row.topic for row in shared}, deadline)
     committed = {(row.topic, row.partition): row.committed_offset for row in group.partitions}
     rows = tuple(
-        _row(row, committed.get((row.topic, row.partition)), log_starts.get((row.topic, row.partition)))
+        _row(
+            row,
+            ends_before.get((row.topic_id, row.partition)),
+            committed.get((row.topic, row.partition)),
+            log_starts.get((row.topic, row.partition)),
+        )
         for row in shared
     )
     return RollbackPlan(
@@ -207,6 +211,23 @@ async def roll_back(cluster: Cluster, plan: RollbackPlan, *, timeout: float = 10
     return msgspec.structs.replace(plan, rows=rows)
 
 
+async def _shared(
+    cluster: Cluster, group: GroupId, topics: Collection[str] | None, deadline: float
+) -> tuple[Sequence[PartitionLag], Mapping[tuple[TopicId, int], int | None]]:
+    """Return the share group's rows, and ends that were read before them.
+
+    An end read after a lag says nothing about what came in between: a first look gives those to hold the second against.
+    """
+    engine = LagEngine(cluster)
+
+    async def look(until: float) -> Sequence[PartitionLag]:
+        seconds = max(until - asyncio.get_running_loop().time(), 0.05)
+        return await initialized(engine, group, topics, ends=True, timeout=seconds)
+
+    before = await look(share_of_time(deadline, _LOOK_SHARE))
+    return await look(deadline), {(row.topic_id, row.partition): row.end_offset for row in before}
+
+
 async def _consumer_group(cluster: Cluster, group: str, topics: Collection[str], deadline: float) -> ConsumerGroupLag:
     try:
         return await read_consumer_group(cluster, group, topics, deadline)
@@ -221,13 +242,16 @@ async def _log_starts(cluster: Cluster, rows: Sequence[PartitionLag], deadline: 
     return {(item.topic, item.partition): start for item, start in found.items() if isinstance(start, int)}
 
 
-def _row(shared: PartitionLag, committed: int | None, log_start: int | None) -> RollbackRow:
-    start, end = shared.start_offset, shared.end_offset
+def _row(shared: PartitionLag, end_before: int | None, committed: int | None, log_start: int | None) -> RollbackRow:
+    start, end, done = shared.start_offset, shared.end_offset, shared.delivery_complete_count
+    # of the offsets from the start offset on so many are done; with a lag of 0 all up to there, or to an earlier end
+    done_to = None if start is None or done is None else start + done
     if start is not None and log_start is not None:
         # a commit on records that retention deleted counts for nothing: with `latest` the group would skip the rest
         start = max(start, log_start)
-    if shared.lag == 0 and start is not None and end is not None:
-        start = max(start, end)  # brokers store it now and then only: all behind it is done, too
+    if shared.lag == 0 and start is not None:
+        # brokers store it now and then only: all behind it is done, too
+        start = max(start, (end_before or 0) if done_to is None else done_to)
     new, note = start, None
     if start is None:
         note = "the share group has not begun with it"
@@ -237,10 +261,8 @@ def _row(shared: PartitionLag, committed: int | None, log_start: int | None) -> 
         new, note = None, "the consumer group is there already"
     begins = new if new is not None else committed
     again = None
-    if start is not None and end is not None and shared.lag is not None and begins is not None:
-        # of the offsets from the start offset on so many are done; those before it are all done
-        done_behind = max(0, (end - start) - shared.lag)
-        again = done_behind if begins == start else None
+    if start is not None and done_to is not None and begins == start:
+        again = max(0, done_to - start)
     return RollbackRow(shared.topic, shared.partition, start, committed, new, end, again, note)
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from shareproxy.admin.errors import AccessDenied, AdminError, GroupNotEmpty, GroupNotFound, WrongArgument
 from shareproxy.drain.rollback import RollbackRow, plan_rollback, roll_back
+from shareproxy.protocol.ids import NodeId
+from shareproxy.protocol.messages import DescribeShareGroupOffsetsRequest, ListOffsetsRequest
 from shareproxy.testing import SimulatedCluster
 from tests.drain.migration_cluster import Brokers, brokers_of
 
@@ -146,3 +149,27 @@ async def test_deleted_records_are_not_gone_back_to(cluster: SimulatedCluster, b
 
     assert plan.offsets["t", 0] == 6
     assert plan.offsets["t", 1] == 2
+
+
+@pytest.mark.parametrize(("look", "offset"), [(1, 6), (2, 10)])
+async def test_records_that_come_while_it_looks_are_not_skipped(
+    cluster: SimulatedCluster, brokers: Brokers, monkeypatch: pytest.MonkeyPatch, look: int, offset: int
+) -> None:
+    """An end read after a lag of 0 is not how far the group is done."""
+    ask, looks = brokers.request, 0
+
+    async def request(node_id: NodeId | None, message: Any, **named: Any) -> Any:
+        nonlocal looks
+        if isinstance(message, ListOffsetsRequest) and looks == look:
+            looks = 10
+            cluster.produce("t", 2, 3)
+        answer = await ask(node_id, message, **named)
+        looks += isinstance(message, DescribeShareGroupOffsetsRequest)
+        return answer
+
+    monkeypatch.setattr(brokers, "request", request)
+    plan = await plan_rollback(brokers, "s", "c")
+
+    assert looks >= 10
+    assert plan.offsets["t", 2] == offset
+    assert plan.rows[2].end_offset == 13
