@@ -175,7 +175,7 @@ class ShareAdmin:
             groups: names; `None` is every share group that can be seen.
             topics: only these.
             want: look closer at each partition, at the cost of more requests: see `Want`. Without, a broker's own lag
-                is all that is asked for, and the end offsets stay unknown.
+                is all that is asked for, and end offsets are read only where the lag needs them.
             timeout: seconds; what is not known then has the status `timeout`.
 
         Raises:

@@ -216,7 +216,7 @@ async def _shared(
 ) -> tuple[Sequence[PartitionLag], Mapping[tuple[TopicId, int], int | None]]:
     """Return the share group's rows, and ends that were read before them.
 
-    An end read after a lag says nothing about what came in between: a first look gives those to hold the second against.
+    An end read after a lag says nothing about what came in between, so a first look has what to hold a second against.
     """
     engine = LagEngine(cluster)
 

@@ -351,7 +351,9 @@ class _Look:
     async def _look_further(self, works: Sequence[_Work]) -> None:
         """Read what the coordinators' rows do not tell."""
         until = share_of_time(self._deadline, READING_SHARE)
-        await prefetch(self._brokers, _sizes(works), deadline=share_of_time(self._deadline, ROUTING_SHARE))
+        await prefetch(
+            self._brokers, _sizes(works, ends=self._wants_ends), deadline=share_of_time(self._deadline, ROUTING_SHARE)
+        )
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._complete(works, until))
             tasks.create_task(self._read_ends(works, until))
@@ -518,12 +520,12 @@ _MAY_HAVE_AN_END: Final = frozenset({Status.NOT_AUTHORIZED, Status.UNSUPPORTED, 
 _NO_WAY_TO_STATE: Final = frozenset({Status.NOT_AUTHORIZED, Status.UNSUPPORTED})
 
 
-def _sizes(works: Iterable[_Work]) -> dict[str, int]:
-    """Return how many partitions each topic has at least."""
+def _sizes(works: Iterable[_Work], *, ends: bool) -> dict[str, int]:
+    """Return how many partitions each topic has at least whose leaders are to be asked."""
     sizes: dict[str, int] = {}
     for work in works:
         counts = Counter(item.topic for item in work.readings)
-        for topic in work.rows:
+        for topic in work.rows if ends else ():
             counts[topic.key[0]] += len(topic.partitions)
         for name, count in counts.items():
             sizes[name] = max(count, sizes.get(name, 0))

@@ -16,7 +16,7 @@ class Want(Flag):
 
     LOG_END = auto()
     """Where the logs end, and so how many offsets are delivery-complete: one ListOffsets per leader. A broker's own lag
-    comes without; everything below needs it, and brings it along."""
+    comes without; all below bring it along. Alone it is no closer look: nothing is `visible` then."""
     LOG_START = auto()
     """Where the logs start, and so what retention deleted: one ListOffsets per leader."""
     OPEN = auto()

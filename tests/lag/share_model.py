@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-# with more, brokers since 4.2 hand out records that were delivered often in smaller numbers
+# with more, brokers since 4.2 hand out records that were delivered often in smaller numbers, the last time alone
 DELIVERY_LIMIT = 2
 AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = "available", "acquired", "acknowledged", "archived"
 DONE = (ACKNOWLEDGED, ARCHIVED)
@@ -30,11 +30,6 @@ class Kafka:
     @property
     def alters(self) -> bool:
         """Whether setting offsets has an effect (4.2)."""
-        return self.version >= "4.2"
-
-    @property
-    def isolates(self) -> bool:
-        """Whether a record comes alone in its last delivery (4.2)."""
         return self.version >= "4.2"
 
     @property
@@ -181,14 +176,8 @@ class SharePartition:
             if self.committed and slot.fate == "aborted":
                 memory.states[at] = Held(ARCHIVED, 1)  # in memory only
             else:
-                last = self.kafka.isolates and held.deliveries >= DELIVERY_LIMIT - 1
-                if last and got:
-                    break
                 memory.states[at] = Held(ACQUIRED, held.deliveries + 1, member)
                 got.append(at)
-                if last:
-                    memory.handed_out = max(memory.handed_out, at + 1)
-                    break
             memory.handed_out = max(memory.handed_out, at + 1)
         memory.settle()
         return got

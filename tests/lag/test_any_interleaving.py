@@ -427,16 +427,6 @@ KNOWN = {
         ],
         True,
     ),
-    "an aborted record behind one that comes alone in its last delivery": (
-        [
-            ("produce", 0, 1),
-            ("consume", "a", ["release"]),
-            ("transaction", 0, 1, "tx-1", "abort"),
-            ("poll", "a"),
-            ("consume", "a", ["accept"]),
-        ],
-        True,
-    ),
 }
 
 

@@ -164,7 +164,6 @@ class ShareLeader:
                     continue
                 most_of_it = 0 if aborted else care.most(part, chunk, got)
                 if most_of_it <= 0:
-                    self._settle()
                     return got
                 taken = self._take(_cut(part, min(most_of_it, left) if exact else most_of_it), member, deadline)
                 count = taken.last_offset - taken.first_offset + 1
@@ -382,7 +381,7 @@ class _Care:
             return part.last_offset - part.first_offset + 1
         threshold = max(2, (self._limit + 1) // 2)
         count = part.delivery_count
-        if count >= self._limit - 1:
+        if count >= max(threshold, self._limit - 1):
             self._chunk, self._left = chunk, 0
             return 0 if got else 1
         if self._chunk is None and count >= threshold:

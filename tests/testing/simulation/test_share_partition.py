@@ -188,3 +188,14 @@ def test_dead_letters_count_until_they_are_written() -> None:
     assert (stored.delivery_complete_count, states(stored)) == (0, [(0, 1, 3, 1)])
     leader.finish_dead_letters(EARLIEST, WRITER)
     assert (stored.delivery_complete_count, states(stored)) == (2, [(0, 1, 4, 1)])
+
+
+def test_with_the_lowest_limit_nothing_is_held_back() -> None:
+    """Kafka gives out less from two deliveries on, which a record does not live to see with a limit of two."""
+    rules = GroupRules("earliest", delivery_count_limit=2)
+    log = log_of(1, 1)
+    leader = ShareLeader(StoredState(), log, rules)
+    ranges(leader, log, rules, most=1)
+    leader.acknowledge([(0, 0, RELEASE)], rules, WRITER)
+
+    assert ranges(leader, log, rules) == [(0, 0), (1, 1)]
